@@ -88,6 +88,7 @@ static const luo_option explain_options[] = {
     DTYPE,
     {"program", "DEVICE", "print the program of this device"},
     {"simulate", NULL, "plans: also how long a simulated step takes, and where its time goes"},
+    {"annotations", NULL, "plans: also how every parameter lies on the devices"},
 };
 
 static const luo_option plan_options[] = {

@@ -11,13 +11,14 @@ typedef struct luo_explain {
     const luo_cluster *cluster;
     const luo_programs *set;
     luo_cost_ctx cost;
+    bool annotations; /* of parameters are printed, too */
     bool simulated;  /* a step was: */
     double step_s;   /* of it, on the cluster as it is */
     luo_parts parts; /* of it, mean over the devices */
     luo_time_range range; /* of step_s */
 } luo_explain;
 
-/* Prints stages, annotations, communication and memory of a plan. */
+/* Prints the answer in a sentence, then stages, annotations, communication and memory of a plan. */
 luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err);
 /* The same numbers as keys of an open document. */
 luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err *err);

@@ -10,15 +10,22 @@ static const char *rate(double bytes_per_s, char *buf, size_t size)
     return buf;
 }
 
+static const char *memory(double bytes, char *buf, size_t size)
+{
+    if (bytes > 0) snprintf(buf, size, "%g", bytes / 1073741824.0);
+    else snprintf(buf, size, "unlimited");
+    return buf;
+}
+
 static void print_groups(FILE *out, const luo_cluster *cluster)
 {
-    char read[32], write[32];
+    char read[32], write[32], host[32];
     fprintf(out, "\n%-12s %8s %10s %10s %10s  %s   (disks in gbytes_per_s)\n", "group", "cores",
             "memory_gib", "disk_read", "disk_write", "nics");
     for (int32_t i = 0; i < cluster->ngroups; i++) {
         const luo_node_group *group = &cluster->groups[i];
-        fprintf(out, "%-12s %8g %10g %10s %10s  ", group->name, group->host_cores,
-                group->host_memory_bytes / 1073741824.0,
+        fprintf(out, "%-12s %8g %10s %10s %10s  ", group->name, group->host_cores,
+                memory(group->host_memory_bytes, host, sizeof host),
                 rate(group->disk_read_bytes_per_s, read, sizeof read),
                 rate(group->disk_write_bytes_per_s, write, sizeof write));
         if (group->nics)
@@ -69,6 +76,25 @@ static void print_nodes(FILE *out, const luo_cluster *cluster)
     luo_str_free(&types);
 }
 
+static bool same_links(const luo_link *a, const luo_link *b)
+{
+    return a->kind == b->kind && a->bytes_per_s == b->bytes_per_s && a->latency_s == b->latency_s;
+}
+
+/* By class, the first and how many; equal ones that follow each other are one row. */
+static void print_links(FILE *out, const luo_cluster *cluster)
+{
+    fprintf(out, "\n%-8s %8s %18s %12s  %s\n", "class", "links", "gbytes_per_s", "latency_us",
+            "names");
+    for (int32_t i = 0, next; i < cluster->nlinks; i = next) {
+        const luo_link *link = &cluster->links[i];
+        for (next = i + 1; next < cluster->nlinks && same_links(link, &cluster->links[next]);) next++;
+        fprintf(out, "%-8s %8d %18.3f %12.3f  %s%s%s\n", luo_link_kind_name(link->kind), next - i,
+                link->bytes_per_s / 1e9, link->latency_s * 1e6, link->name,
+                next - i > 1 ? " .. " : "", next - i > 1 ? cluster->links[next - 1].name : "");
+    }
+}
+
 void luo_explain_cluster(FILE *out, const luo_cluster *cluster)
 {
     fprintf(out,
@@ -78,11 +104,7 @@ void luo_explain_cluster(FILE *out, const luo_cluster *cluster)
     print_nodes(out, cluster);
     print_groups(out, cluster);
     print_state(out, cluster);
-    fprintf(out, "\n%-20s %-8s %18s %12s\n", "link", "class", "gbytes_per_s", "latency_us");
-    for (int32_t i = 0; i < cluster->nlinks; i++)
-        fprintf(out, "%-20s %-8s %18.3f %12.3f\n", cluster->links[i].name,
-                luo_link_kind_name(cluster->links[i].kind), cluster->links[i].bytes_per_s / 1e9,
-                cluster->links[i].latency_s * 1e6);
+    print_links(out, cluster);
 }
 
 static const char *yes(bool b)

@@ -293,14 +293,9 @@ static void name_parts(const luo_parts *parts, named_part out[PARTS])
 static void print_step(FILE *out, const luo_explain *x)
 {
     named_part p[PARTS];
-    if (!x->simulated) {
-        fputs("\nno step was simulated; --simulate says how long it takes\n", out);
-        return;
-    }
+    if (!x->simulated) return;
     name_parts(&x->parts, p);
-    fprintf(out, "\nsimulated step %.6f s", x->step_s);
-    luo_cli_range_print(out, &x->range, x->step_s);
-    fputs("; mean over the devices:", out);
+    fprintf(out, "\nsimulated step %.6f s; mean over the devices:", x->step_s);
     for (int i = 0; i < PARTS; i++)
         if (p[i].seconds > 0) fprintf(out, " %s %.6f", p[i].name, p[i].seconds);
     fputc('\n', out);
@@ -331,14 +326,52 @@ static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
+/* The answer: does it fit, who is idle, how long is a step. */
+static luo_status print_answer(FILE *out, const luo_explain *x, luo_err *err)
+{
+    const double gib = 1073741824.0;
+    double most = 0, worst_peak = 0, worst_limit = 1;
+    int32_t worst = 0;
+    for (int32_t i = 0; i < x->set->n; i++) {
+        const int32_t d = x->set->at[i].device;
+        const luo_profile *profile = luo_cluster_profile(x->cluster, d);
+        const double limit = profile->memory_bytes - profile->reserved_bytes;
+        luo_memory memory;
+        LUO_TRY(luo_program_memory(x->arena, x->set, d, &memory, err));
+        if ((double)memory.needed / limit <= most) continue;
+        most = (double)memory.needed / limit;
+        worst = d;
+        worst_peak = (double)memory.peak / gib;
+        worst_limit = limit / gib;
+    }
+    fprintf(out, "%s: device %d is the fullest with %.1f of %.1f GiB; %d of %d devices are used",
+            most > 1 ? "It does not fit" : "It fits", worst, worst_peak, worst_limit, x->set->n,
+            x->cluster->ndevices);
+    if (x->simulated) {
+        fprintf(out, "; a step takes %.6f s", x->step_s);
+        luo_cli_range_print(out, &x->range, x->step_s);
+        fprintf(out, ", %.4g tokens/s.\n", (double)luo_plan_tokens(x->plan) / x->step_s);
+    } else {
+        fputs("; --simulate says how long a step takes.\n", out);
+    }
+    return LUO_OK;
+}
+
+static luo_status print_parameters(FILE *out, const luo_explain *x, luo_err *err)
 {
     luo_param *params;
     int32_t n;
-    char a[17], b[17];
     LUO_TRY(luo_plan_params(x->arena, x->plan, x->model, &params, &n, err));
     bool *done = LUO_NEW_N(x->arena, bool, n);
     if (!done) return luo_err_nomem(err);
+    print_annotations(out, params, n, done);
+    return LUO_OK;
+}
+
+luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
+{
+    char a[17], b[17];
+    LUO_TRY(print_answer(out, x, err));
     fprintf(out, "plan %s  program %s\n", luo_hash_print(luo_plan_hash(x->plan), a),
             luo_hash_print(x->set->hash, b));
     fprintf(out, "%d devices, %d pipelines, schedule %s, %d layers, zero %d, sequences %lld, "
@@ -350,7 +383,7 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
     print_reroutes(out, x->plan);
     print_contexts(out, x->plan, x->model);
     print_experts(out, x->plan, x->model);
-    print_annotations(out, params, n, done);
+    if (x->annotations) LUO_TRY(print_parameters(out, x, err));
     LUO_TRY(print_comm(out, x, err));
     print_step(out, x);
     return print_memory(out, x, err);

@@ -44,6 +44,7 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     x.plan = plan;
     x.set = set;
     x.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
+    x.annotations = luo_args_has(&cli->args, "annotations");
     x.simulated = luo_args_has(&cli->args, "simulate");
     if (x.simulated) {
         LUO_TRY(luo_cli_step_parts(cli, set, cluster, &stack, plan->dtype, &x.step_s, &x.parts));

@@ -20,9 +20,9 @@ plan() { # EXPERTS, KEYS
                {"micro_batches": 2, "stages": [{"layers": [[0, 4]], "devices": [4, 5], "experts": "$1"}]},
                {"micro_batches": 2, "stages": [{"layers": [[0, 4]], "devices": [6, 7], "experts": "$1"}]}]}
 END
-    "$LUOSHU" explain plan.json --model moe.yaml --cluster "$S/clusters/tiny8.yaml" "${@:3}"
+    "$LUOSHU" explain plan.json --model moe.yaml --cluster "$S/clusters/tiny8.yaml" "${@:3}" --annotations
 }
-plan tensor '' | sed -n 1,9p
+plan tensor '' | sed -n 1,10p
 plan expert ', "expert_groups": [[0, 1], [2, 3]]' | grep -E '^experts|experts|send_receive|all_to_all'
 plan expert ', "expert_groups": [[0, 1, 2, 3]], "expert_parallel": 4' | grep '^experts'
 plan expert ', "expert_groups": [[0, 1], [2, 3]]' --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["experts"])'

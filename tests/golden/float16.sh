@@ -17,7 +17,7 @@ echo "exit $?"
 echo "exit $?"
 "$LUOSHU" $plan --dtype f32 --out p.json --quiet >/dev/null
 grep -o '"dtype": "[a-z0-9]*"' p.json
-"$LUOSHU" explain p.json $on --dtype f32 --quiet | head -n 1
+"$LUOSHU" explain p.json $on --dtype f32 --quiet | sed -n 2p
 "$LUOSHU" check p.json $on --dtype f32
 "$LUOSHU" sim p.json $on --dtype f32 --quiet --plots off --out r >/dev/null
 echo "exit $?"

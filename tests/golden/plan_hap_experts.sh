@@ -33,7 +33,7 @@ files='--model model.yaml --cluster cluster.yaml'
 params 0.02 0.4 >slow.json
 hap --params slow.json --factors off --out p.json | sed -E '/^layers.0/d; s/ in [0-9.]+ s$//'
 grep -E '"layers.1.moe.(pack|down|gate.weight)"' p.json
-"$LUOSHU" check p.json $files; "$LUOSHU" explain p.json $files | grep -E '^experts|moe.*(router|all_)'
+"$LUOSHU" check p.json $files; "$LUOSHU" explain p.json $files --annotations | grep -E '^experts|moe.*(router|all_)'
 cat >run.yaml <<'X'
 schema: luoshu.scenario/1
 name: run

@@ -3,7 +3,7 @@
 W="--model $TOP/scenarios/models/tiny-llama.yaml --cluster $TOP/scenarios/clusters/tiny8.yaml"
 P=$HERE/plans/tiny-lost.json
 "$LUOSHU" check "$P" $W
-"$LUOSHU" explain "$P" $W --simulate | sed -n '1,12p;/norm1.weight/p;/^simulated/p'
+"$LUOSHU" explain "$P" $W --simulate --annotations | sed -n '2,13p;/norm1.weight/p;/^simulated/p'
 "$LUOSHU" explain "$P" $W --program 1 | grep -E '^(seg|tasks|slot|device)'
 sed 's/"1f1b"/"zb_h1"/' "$P" >zb.json
 "$LUOSHU" explain zb.json $W --program 1 | grep -E '^tasks'
