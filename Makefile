@@ -86,6 +86,13 @@ all: $(BIN) $(RANK) $(CUDA_RANK) ## build the luoshu command (build/VARIANT/luos
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: schemas
+schemas: $(BIN) ## JSON Schemas of the input files in build/schemas, for editors
+	@mkdir -p build/schemas
+	@for kind in $$($(BIN) help files | sed -n 2p); do \
+	    $(BIN) help $$kind --json-schema > build/schemas/$$kind.schema.json || exit 1; done
+	@ls build/schemas/*.schema.json
+
 # V=1 shows the whole commands.
 SAY = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2);)
 $(B)/%.o: %.c

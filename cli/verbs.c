@@ -400,6 +400,10 @@ static const luo_option plot_options[] = {
     {"seed", "N", "of syn-web, syn-code: of what is drawn (0)"},
 };
 
+static const luo_option help_options[] = {
+    {"json-schema", NULL, "the JSON Schema (draft 2020-12) of a kind of file, for editors"},
+};
+
 const luo_verb luo_verbs[] = {
     {"demo",
      "luoshu demo [options]",
@@ -640,14 +644,15 @@ const luo_verb luo_verbs[] = {
      NULL,
      luo_verb_plot_run},
     {"help",
-     "luoshu help [VERB|limits|profiles]",
-     "Prints the list of verbs, the help of one, limits of work and ranges of quantities, or the"
-     " built-in profiles with their sources.",
-     "this list, or the help of one verb",
+     "luoshu help [VERB | KIND[.KEY] | TABLE | files | limits | profiles]",
+     "Prints the list of verbs, the help of one, the keys of a kind of file, the columns of a"
+     " table; which files there are, limits of work and ranges of quantities, or the built-in"
+     " profiles with their sources.",
+     "verbs, their options, keys of files",
+     help_options,
+     N(help_options),
      NULL,
-     0,
-     NULL,
-     {"luoshu help sim", "luoshu help limits"},
+     {"luoshu help sim", "luoshu help cluster.node_groups"},
      "0 2",
      NULL,
      luo_verb_help_run},

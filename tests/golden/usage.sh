@@ -7,7 +7,8 @@ for verb in $("$LUOSHU" help | awk '/^  [a-z]/ {print $1}'); do
         all+=("${one[@]}")
     done < <("$LUOSHU" help "$verb" | awk '/^options:/ {on=1; next} /^$/ {on=0}
         on && /^  --/ {print $1, ($2 ~ /^[A-Z0-9][A-Z0-9=,x]*$/ ? $2 : "")}')
-    "$LUOSHU" help "$verb" >want; "$LUOSHU" "$verb" "${all[@]}" --help | cmp - want
+    "$LUOSHU" "$verb" "${all[@]}" --help >got # help of `plan` goes on with the keys of its file
+    "$LUOSHU" help "$verb" | head -n "$(wc -l <got)" | cmp - got
     "$LUOSHU" "$verb" --no-such-option; echo "$verb: $n options, exit $?"
 done
 "$LUOSHU" >out; echo "exit $? $(wc -c <out)"

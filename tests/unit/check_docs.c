@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "core/cost/profile.h"
-#include "core/io/document/doc_table.h"
 #include "core/io/convert/convert.h"
+#include "core/io/document/doc_words.h"
 #include "core/io/export/export.h"
 #include "core/io/import/import.h"
 #include "core/io/read/read.h"
@@ -71,93 +71,26 @@ static void has_row(const char *page_name, const char *where, const char *text, 
 
 /* ---- what a table says of a key ---- */
 
-static const char *unit_of(const char *key)
+/* The text in the arena; frees it. */
+static const char *kept(luo_str *text)
 {
-    static const struct {
-        const char *end, *unit;
-    } ends[] = {{"_gbytes_per_s", "10^9 bytes/s"},
-                {"_tflop_per_s", "10^12 flop/s"},
-                {"_tokens_per_s", "tokens/s"},
-                {"_gib", "2^30 bytes"},
-                {"_mib", "2^20 bytes"},
-                {"_bytes", "bytes"},
-                {"_us", "10^-6 s"},
-                {"_ms", "10^-3 s"},
-                {"_ms_per_token2", "10^-3 s"},
-                {"_ms_per_token", "10^-3 s"},
-                {"_s", "s"},
-                {"_tokens", "tokens"},
-                {"_px", "pixels"},
-                {"_steps", "steps"}};
-    const size_t n = strlen(key);
-    for (int i = 0; i < LUO_ROWS(ends); i++) {
-        const size_t m = strlen(ends[i].end);
-        if (n > m && strcmp(key + n - m, ends[i].end) == 0) return ends[i].unit;
-    }
-    return "-";
+    const char *copy = luo_arena_printf(arena, "%s", luo_str_get(text));
+    luo_str_free(text);
+    return copy;
 }
 
-static const char *number_of(double v)
+static const char *range_of(luo_limit limit)
 {
-    if (v == 9007199254740992.0) return "2^53";
-    return luo_arena_printf(arena, v == floor(v) && fabs(v) < 1e10 ? "%.0f" : "%.3g", v);
+    luo_str text = {0};
+    luo_doc_add_range(&text, limit);
+    return kept(&text);
 }
 
-/* ", 1 to 64", ", above 0 to 1", ", 0 or 1e-12 to 1000", "" */
-static const char *range_of(luo_limit l)
+static const char *type_of(const luo_doc_schema *schema)
 {
-    const bool or_zero = l.of != LUO_Q_NONE && l.or_zero;
-    l = luo_limit_for(&l, -1);
-    if (or_zero) l.lo = luo_quantity_at(l.of)->lowest / l.unit;
-    if (isinf(l.lo) && isinf(l.hi)) return "";
-    const char *lo = luo_arena_printf(arena, "%s%s%s", or_zero ? "0 or " : "",
-                                      l.open ? "above " : "", number_of(l.lo));
-    if (isinf(l.hi)) return luo_arena_printf(arena, ", from %s", lo);
-    return luo_arena_printf(arena, ", %s to %s", lo, number_of(l.hi));
-}
-
-static const char *words_of(const luo_doc_schema *s)
-{
-    const char *all = "";
-    for (int i = 0; i < s->nwords; i++)
-        all = luo_arena_printf(arena, "%s%s`%s`", all, i ? " " : "", s->words[i].text);
-    return all;
-}
-
-static const char *type_of(const luo_doc_schema *s)
-{
-    const bool limited = s->limit.unit > 0 && s->form != LUO_DOC_STRING;
-    const char *range = limited ? range_of(s->limit) : "";
-    if (s->nwords) return words_of(s);
-    switch (s->form) {
-    case LUO_DOC_WHOLE:
-        return luo_arena_printf(arena, "whole%s", range);
-    case LUO_DOC_REAL:
-        return luo_arena_printf(arena, "number%s%s", range, s->or_null ? ", or `null`" : "");
-    case LUO_DOC_FLAG:
-        return "`true` `false`";
-    case LUO_DOC_SEED:
-    case LUO_DOC_HASH:
-    case LUO_DOC_WORD:
-        break; /* of no file that people write; words are above */
-    case LUO_DOC_STRING:
-        return "text";
-    case LUO_DOC_STRUCT:
-        return s->or_null ? "map or `null`" : "map";
-    case LUO_DOC_FREE:
-        return "map of free keys";
-    case LUO_DOC_LIST_OF:
-    case LUO_DOC_TWO_OF:
-        return luo_arena_printf(arena, s->form == LUO_DOC_LIST_OF ? "list of %s" : "two of %s",
-                                type_of(s->entry));
-    }
-    return "";
-}
-
-static const luo_doc_field *fields_of(const luo_doc_schema *s)
-{
-    if (s->form == LUO_DOC_LIST_OF) s = s->entry;
-    return s->form == LUO_DOC_STRUCT ? s->fields : NULL;
+    luo_str text = {0};
+    luo_doc_add_type(&text, schema);
+    return kept(&text);
 }
 
 /* ---- files in YAML and JSON ---- */
@@ -192,7 +125,7 @@ static void check_block(const luo_doc_kind *kind, const char *text, const char *
         const char *otherwise = default_of(&fields[n]);
         has_row("docs/formats.md", heading, own,
                 luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key, type_of(s),
-                                 unit_of(fields[n].key), otherwise),
+                                 luo_doc_unit(fields[n].key), otherwise),
                 *otherwise ? 1 : 2);
         ck_assert_msg(strstr(examples, luo_arena_printf(arena, "%s:", fields[n].key)) ||
                           strstr(examples, luo_arena_printf(arena, "\"%s\":", fields[n].key)) ||
@@ -200,8 +133,9 @@ static void check_block(const luo_doc_kind *kind, const char *text, const char *
                       "docs/formats.md, `%s` of luoshu.%s/1: in no example", fields[n].key,
                       kind->name);
         /* neighbours of one form have one table, under the first of them */
-        if (fields_of(s) && !(n > 0 && fields_of(&fields[n - 1].value) == fields_of(s)))
-            check_block(kind, text, fields[n].key, fields_of(s), examples);
+        const luo_doc_field *within = luo_doc_fields(s);
+        if (within && !(n > 0 && luo_doc_fields(&fields[n - 1].value) == within))
+            check_block(kind, text, fields[n].key, within, examples);
     }
     ck_assert_msg(count_table_rows(own) == n, "docs/formats.md, %s: %d rows for %d keys", heading,
                   count_table_rows(own), n);
@@ -276,7 +210,7 @@ static void check_values(const char *file, next_key_fn *next, bool none)
         has_row(
             "docs/formats.md", file, own,
             luo_arena_printf(
-                arena, "| `%s` | %s | %s | %s |", k.name, range_of(k.limit) + 2, unit_of(k.name),
+                arena, "| `%s` | %s | %s | %s |", k.name, range_of(k.limit), luo_doc_unit(k.name),
                 none && k.otherwise == 0 ? "none" : luo_arena_printf(arena, "%.10g", k.otherwise)),
             1);
     ck_assert_int_eq(count_table_rows(own), n);
@@ -310,21 +244,11 @@ END_TEST
 
 /* ---- tables that are read ---- */
 
-static const char *cell_type(const luo_csv_column *c)
+static const char *cell_type(const luo_csv_column *column)
 {
-    const char *type = "";
-    switch (c->type) {
-    case LUO_CSV_WHOLE:
-        return luo_arena_printf(arena, "whole%s", range_of(c->limit));
-    case LUO_CSV_NUMBER:
-        return luo_arena_printf(arena, "number%s%s", range_of(c->limit), c->inf ? ", `inf`" : "");
-    case LUO_CSV_TEXT:
-        return "text";
-    case LUO_CSV_WORD:
-        for (const char *const *w = c->words; *w; w++)
-            type = luo_arena_printf(arena, "%s%s`%s`", type, *type ? " " : "", *w);
-    }
-    return type;
+    luo_str text = {0};
+    luo_doc_add_column(&text, column);
+    return kept(&text);
 }
 
 START_TEST(columns_of_inputs)
@@ -338,7 +262,7 @@ START_TEST(columns_of_inputs)
         const luo_csv_column *c = &t->columns[i];
         has_row("docs/formats.md", where, own,
                 luo_arena_printf(arena, "| `%s` | %s | %s | %s |", c->name, cell_type(c),
-                                 unit_of(c->name), c->required ? "yes" : "no"),
+                                 luo_doc_unit(c->name), c->required ? "yes" : "no"),
                 1);
     }
     ck_assert_int_eq(count_table_rows(own), t->n);

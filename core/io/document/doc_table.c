@@ -34,8 +34,7 @@ static int words(const luo_doc_schema *schema, const char **names)
     return n;
 }
 
-/* Limits of a number; of a whole one cut by those of its C type. */
-static luo_limit limit_of(const luo_doc_schema *schema)
+luo_limit luo_doc_limit(const luo_doc_schema *schema)
 {
     luo_limit l = schema->limit.unit > 0 ? schema->limit : (luo_limit)LUO_DOC_ANY;
     const double most = ldexp(1, (int)schema->bytes * 8 - 1) - 1;
@@ -50,7 +49,7 @@ static const char *expected(const luo_doc_node *node, const luo_doc_schema *sche
 {
     const char *names[WORDS_MAX];
     luo_str choices = {0};
-    const luo_limit limit = limit_of(schema);
+    const luo_limit limit = luo_doc_limit(schema);
     double v = NAN;
     if (schema->say) return schema->say;
     switch (schema->form) {
@@ -139,7 +138,7 @@ static bool number_good(const luo_doc_node *node, const luo_doc_schema *schema)
 {
     int64_t whole;
     double v;
-    const luo_limit limit = limit_of(schema);
+    const luo_limit limit = luo_doc_limit(schema);
     if (node->quoted != schema->as_text) return false;
     if (schema->form == LUO_DOC_REAL)
         return luo_json_number_float(node->text, strlen(node->text), &v) &&

@@ -153,6 +153,8 @@ const luo_doc_kind *const *luo_doc_kinds(int *n);
         .form = LUO_DOC_STRUCT, .bytes = sizeof(type), .fields = fields_, .check = check_          \
     }
 
+/* Limits of a number; of a whole one cut by those of its C type. */
+luo_limit luo_doc_limit(const luo_doc_schema *schema);
 /* Checks the tree against the table of its kind; key `schema` must be luoshu.KIND/1. */
 luo_status luo_doc_check(luo_doc *doc, const luo_doc_kind *kind);
 /* Stores the checked tree in a new struct of the schema; what is not given has its default there,
