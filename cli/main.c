@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/plan/plan.h"
+#include "cli/help/help.h"
 
 static bool color_wanted(const luo_args *args)
 {
@@ -14,12 +14,17 @@ static bool color_wanted(const luo_args *args)
     return isatty(2) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
 }
 
+/* Which one `luoshu plan` is asked for; NULL: none. */
+static const luo_planner *planner_of(const luo_cli *cli, const luo_verb *v)
+{
+    const bool plans = v->run == luo_verb_plan_run && cli->args.nfiles > 0;
+    return plans ? luo_planner_find(cli->args.files[0]) : NULL;
+}
+
 /* Planners have documents of their own (docs/results.md#exit-codes-and-messages). */
 static const char *schema_of(const luo_cli *cli, const luo_verb *v)
 {
-    const luo_planner *planner = v->run == luo_verb_plan_run && cli->args.nfiles > 0
-                                     ? luo_planner_find(cli->args.files[0])
-                                     : NULL;
+    const luo_planner *planner = planner_of(cli, v);
     return planner ? planner->json_schema : v->json_schema;
 }
 
@@ -103,7 +108,11 @@ static int run_verb(const luo_verb *v, luo_cli *cli, int argc, char **argv)
     tell_owner(&cli->args, v, &err);
     if (st != LUO_OK) luo_cli_fail(cli, st, &err);
     if (st == LUO_OK && luo_args_has(&cli->args, "help")) {
-        luo_verb_help(stdout, v);
+        const luo_planner *planner = planner_of(cli, v);
+        if (planner)
+            luo_planner_help(stdout, planner);
+        else
+            luo_verb_help(stdout, v);
         return 0;
     }
     cli->as_json = luo_args_has(&cli->args, "json");

@@ -1,4 +1,4 @@
-/* verbs.c: the table of verbs and their options; help is printed from it alone. */
+/* verbs.c: the table of verbs and their options; help (help/help_verbs.c) is printed from it alone. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -446,11 +446,7 @@ const luo_verb luo_verbs[] = {
      luo_verb_run_run},
     {"plan",
      "luoshu plan PLANNER --model FILE --cluster FILE [options]",
-     "Makes a plan, by planner"
-#define LUO_PLANNER(name, options) " " #name
-#include "core/run/first/planners.inc"
-#undef LUO_PLANNER
-     "; prints objective, lower bound, simulated step and planning time.",
+     "Makes a plan; prints objective, lower bound, simulated step and planning time.",
      "make a plan",
      plan_options,
      N(plan_options),
@@ -644,7 +640,7 @@ const luo_verb luo_verbs[] = {
      NULL,
      luo_verb_plot_run},
     {"help",
-     "luoshu help [VERB | KIND[.KEY] | TABLE | files | limits | profiles]",
+     "luoshu help [VERB | plan PLANNER | KIND[.KEY] | TABLE | files | limits | profiles]",
      "Prints the list of verbs, the help of one, the keys of a kind of file, the columns of a"
      " table; which files there are, limits of work and ranges of quantities, or the built-in"
      " profiles with their sources.",
@@ -698,46 +694,4 @@ luo_status luo_verb_unknown(const char *word, luo_err *err)
         return luo_err_set(err, LUO_EUSAGE, "unknown verb `%s`; did you mean `%s`?", word, near);
     return luo_err_set(err, LUO_EUSAGE, "unknown verb `%s`; `luoshu --help` lists the known ones.",
                        word);
-}
-
-void luo_cli_help(FILE *out)
-{
-    fputs("usage: luoshu VERB [options] [files]\n", out);
-    for (int i = 0; i < luo_nverbs; i++)
-        fprintf(out, "  %-9s %s\n", luo_verbs[i].name, luo_verbs[i].summary);
-    fputs("luoshu help VERB tells more.  Exit: 0 ok, 1 no, 2 usage, 3 input, 4 backend, 5 memory, "
-          "6 stuck\n",
-          out);
-}
-
-static void print_options(FILE *out, const luo_verb *v, const luo_option *t, int n)
-{
-    for (int i = 0; i < n; i++) {
-        char left[64];
-        luo_str help = {0};
-        if (v->run == luo_verb_plan_run && luo_planner_owners(&help, t[i].name))
-            luo_str_add(&help, ": ");
-        luo_str_add(&help, t[i].help);
-        snprintf(left, sizeof left, "--%s%s%s", t[i].name, t[i].value ? " " : "",
-                 t[i].value ? t[i].value : "");
-        if (strlen(left) < 24)
-            fprintf(out, "  %-24s%s\n", left, luo_str_get(&help));
-        else
-            fprintf(out, "  %s\n  %-24s%s\n", left, "", luo_str_get(&help));
-        luo_str_free(&help);
-    }
-}
-
-void luo_verb_help(FILE *out, const luo_verb *v)
-{
-    fprintf(out, "usage: %s\n%s\n\noptions:\n", v->usage, v->sentence);
-    print_options(out, v, v->options, v->noptions);
-    for (int i = 0; i < luo_ncommon_options; i++)
-        if (v->json_schema || strcmp(luo_common_options[i].name, "json") != 0)
-            print_options(out, v, &luo_common_options[i], 1);
-    if (v->writes) fprintf(out, "\nwrites: %s\n", v->writes);
-    fputs("\nexamples:\n", out);
-    for (int i = 0; i < 2; i++)
-        if (v->examples[i]) fprintf(out, "  %s\n", v->examples[i]);
-    fprintf(out, "\nexit: %s\n", v->exits);
 }

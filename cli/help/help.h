@@ -1,7 +1,7 @@
 /* help.h: the texts of `luoshu help`. */
 #ifndef LUO_CLI_HELP_HELP_H
 #define LUO_CLI_HELP_HELP_H
-#include "cli/cli.h"
+#include "cli/plan/plan.h"
 #include "core/io/document/doc_table.h"
 #include "core/io/read/input_tables.h"
 
@@ -11,6 +11,8 @@ const luo_input_table *luo_help_table(const char *name);
 /* Prints the keys of a kind of file below `path`, keys with dots between; "": all of them. Errors:
  * LUO_EUSAGE there is no such key. */
 luo_status luo_help_keys(FILE *out, const luo_doc_kind *kind, const char *path, luo_err *err);
+/* Prints the options of a planner of `luoshu plan`. */
+void luo_planner_help(FILE *out, const luo_planner *planner);
 /* Prints the columns of a table. */
 void luo_help_columns(FILE *out, const luo_input_table *table);
 #endif

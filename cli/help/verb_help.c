@@ -148,9 +148,19 @@ static luo_status print_topic(luo_cli *cli, const char *topic)
     return kind ? print_keys(cli, kind, topic) : LUO_OK;
 }
 
+static luo_status print_planner(luo_cli *cli, const char *name)
+{
+    const luo_planner *planner = luo_planner_find(name);
+    if (!planner) return luo_planner_unknown(cli, name);
+    luo_planner_help(stdout, planner);
+    return LUO_OK;
+}
+
 luo_status luo_verb_help_run(luo_cli *cli)
 {
-    LUO_TRY(luo_cli_files(cli, 0, 1, "at most one topic is"));
+    const bool plan = cli->args.nfiles > 1 && strcmp(cli->args.files[0], "plan") == 0;
+    LUO_TRY(luo_cli_files(cli, 0, plan ? 2 : 1, "at most one topic is"));
+    if (plan) return print_planner(cli, cli->args.files[1]);
     if (cli->args.nfiles > 0) return print_topic(cli, cli->args.files[0]);
     if (luo_args_has(&cli->args, "json-schema"))
         return luo_cli_error(

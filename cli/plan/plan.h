@@ -5,16 +5,19 @@
 #include "core/plan/planners.h"
 
 typedef struct luo_planner {
-    const char *name, *json_schema, *options; /* of core/run/first/planners.inc */
+    const char *name, *says, *json_schema, *options; /* of core/run/first/planners.inc */
     luo_status (*run)(luo_cli *cli, luo_err *err); /* a sentence in err, or in cli->diags */
 } luo_planner;
+const luo_planner *luo_planners(int *n);
 /* NULL: unknown. */
 const luo_planner *luo_planner_find(const char *name);
+/* LUO_EUSAGE: there is none of that name, and which one may be meant. */
+luo_status luo_planner_unknown(luo_cli *cli, const char *name);
 /* Does its row list the option? */
 bool luo_planner_has(const luo_planner *planner, const char *option);
-/* Appends the planners whose own option it is, "uniform, malleus"; false: all know it. */
-bool luo_planner_owners(luo_str *text, const char *option);
-#define LUO_PLANNER(name, options) luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);
+/* Is it an option that no row lists, one of every planner? */
+bool luo_planner_all_have(const char *option);
+#define LUO_PLANNER(name, says, options) luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 

@@ -5,12 +5,18 @@
 #include "core/base/words.h"
 
 static const luo_planner planners[] = {
-#define LUO_PLANNER(name, options)                                                                 \
-    {#name, "luoshu.plan." #name "/1", options, luo_plan_##name##_run},
+#define LUO_PLANNER(name, says, options)                                                                 \
+    {#name, says, "luoshu.plan." #name "/1", options, luo_plan_##name##_run},
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 };
 enum { PLANNERS = sizeof planners / sizeof *planners };
+
+const luo_planner *luo_planners(int *n)
+{
+    *n = PLANNERS;
+    return planners;
+}
 
 const luo_planner *luo_planner_find(const char *name)
 {
@@ -49,12 +55,10 @@ static int owners(const char *name, const char *value, const luo_planner **out)
     return n;
 }
 
-bool luo_planner_owners(luo_str *text, const char *option)
+bool luo_planner_all_have(const char *option)
 {
     const luo_planner *of[PLANNERS];
-    const int n = owners(option, NULL, of);
-    for (int i = 0; i < n; i++) luo_str_addf(text, "%s%s", i ? ", " : "", of[i]->name);
-    return n > 0;
+    return owners(option, NULL, of) == 0;
 }
 
 static luo_status refuse(const char *option, const char *value, const luo_planner *const *of,
@@ -93,7 +97,7 @@ static luo_status check_options(const luo_args *args, const luo_planner *planner
 
 /* ---- the verb ---- */
 
-static luo_status unknown_planner(luo_cli *cli, const char *name)
+luo_status luo_planner_unknown(luo_cli *cli, const char *name)
 {
     const char *names[PLANNERS];
     luo_str text = {0};
@@ -110,7 +114,7 @@ luo_status luo_verb_plan_run(luo_cli *cli)
     LUO_TRY(luo_cli_files(cli, 1, 1, "the name of a planner is"));
     const char *name = cli->args.files[0];
     const luo_planner *planner = luo_planner_find(name);
-    if (!planner) return unknown_planner(cli, name);
+    if (!planner) return luo_planner_unknown(cli, name);
     luo_status st = check_options(&cli->args, planner, &err);
     if (st == LUO_OK) st = planner->run(cli, &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;

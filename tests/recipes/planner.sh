@@ -65,7 +65,7 @@ END_TEST
 LUO_MAIN("plan.lone", is_the_best_of_one, 8)
 X
         cat >>core/run/first/planners.inc <<'X' &&
-LUO_PLANNER(lone, "device seq-length")
+LUO_PLANNER(lone, "one device", "device seq-length")
 X
         cat >core/run/first/first_lone.c <<'X' &&
 /* first_lone.c: a run begins on its first device. */
@@ -125,7 +125,7 @@ show() { # asked for, refused where others are, begun with, listed
     "$LUOSHU" plan lone $at --device 3 --out "$tmp/plan.json" && tr -d ' \n' <"$tmp/plan.json" | grep -qF '"devices":[3]' || return 1
     "$LUOSHU" plan uniform $at --device 3 --out "$tmp/no.json" 2>&1 | grep -F '`--device` is an option of planner `lone`; leave it out.' || return 1
     "$LUOSHU" plan lone $at --seed 3 --out "$tmp/no.json" 2>&1 | grep -F '`--seed` is an option of planner `malleus`' || return 1
-    "$LUOSHU" help plan | grep -F -e '--device N' | grep -F 'lone: that works (0)' || return 1
+    "$LUOSHU" help plan lone | grep -F -e '--device N' | grep -F 'that works (0)' || return 1
     sed 's/planner: {name: uniform}/planner: {name: lone}/' scenarios/examples/small.yaml >scenarios/examples/lone.yaml
     "$LUOSHU" sim scenarios/examples/lone.yaml --policies static --out "$tmp/run" --plots off &&
         cat "$tmp"/run/static/plans/* | tr -d ' \n' | grep -qF '"devices":[0]' || return 1

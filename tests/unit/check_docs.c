@@ -391,7 +391,7 @@ END_TEST
 START_TEST(names_of_planners)
 {
     static const char *const names[] = {
-#define LUO_PLANNER(name, options) #name,
+#define LUO_PLANNER(name, says, options) #name,
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
     };

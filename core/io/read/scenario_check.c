@@ -289,7 +289,7 @@ void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
 void luo_check_planner(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const names[] = {
-#define LUO_PLANNER(name, options) #name,
+#define LUO_PLANNER(name, says, options) #name,
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
     };

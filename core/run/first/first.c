@@ -252,7 +252,7 @@ static const struct {
     const char *name;
     luo_status (*plan)(luo_run *r, luo_err *err);
 } planners[] = {
-#define LUO_PLANNER(name, options) {#name, luo_first_##name},
+#define LUO_PLANNER(name, says, options) {#name, luo_first_##name},
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 };

@@ -6,7 +6,7 @@
 
 /* Makes the first plan of a run and takes it (luo_first_use): one per row of planners.inc.
  * Errors: LUO_EINPUT something of the scenario is missing for it; LUO_EINFEASIBLE no plan fits. */
-#define LUO_PLANNER(name, options) luo_status luo_first_##name(luo_run *run, luo_err *err);
+#define LUO_PLANNER(name, says, options) luo_status luo_first_##name(luo_run *run, luo_err *err);
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 
