@@ -81,7 +81,7 @@ static luo_block block_of(const setup *u, int32_t q, int32_t k, bool first)
 static void go_round(const setup *u, tensors *t)
 {
     const luo_kernels *kernels = &luo_kernels_f64;
-    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0};
+    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0, 0, 0};
     const int32_t parts = luo_context_parts(&u->x);
     double work[4096], dk[K], dv[K];
     memset(t->dk, 0, sizeof t->dk);
@@ -174,7 +174,7 @@ END_TEST
 
 static void plain(const setup *u, const tensors *in, tensors *out)
 {
-    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0};
+    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0, 0, 0};
     const luo_documents docs = {u->docs, u->start};
     double work[4096];
     luo_kernels_f64.attention(S, &heads, &docs, in->q, in->k, in->v, out->o, out->rows, work);
