@@ -664,8 +664,8 @@ static luo_status diff_none(diff *d, const int32_t *dy)
 static luo_status diff_loss(diff *d, const int32_t *dy)
 {
     (void)dy;
-    const int32_t in[3] = {d->g->exp, d->g->row_sum, d->g->labels};
-    return emit_one(d, LUO_OP_LOSS_DX, 0, in, 3);
+    const int32_t in[4] = {d->g->exp, d->g->row_sum, d->g->labels, d->g->row_max};
+    return emit_one(d, LUO_OP_LOSS_DX, 0, in, d->g->softcap ? 4 : 3);
 }
 
 static luo_status (*const gradients[LUO_OP_KINDS])(diff *d, const int32_t *dy) = {

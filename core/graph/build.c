@@ -444,6 +444,7 @@ static void loss(luo_builder *b, int32_t logits)
     graph->labels = data(b, "labels", LUO_FORM_WHOLE);
     const int32_t max = row(b, LUO_OP_ROW_MAX, "loss.max", &logits, 1, NULL);
     const int32_t two[2] = {logits, max}, target[2] = {logits, graph->labels};
+    graph->row_max = max;
     graph->row_sum = row(b, LUO_OP_ROW_SUM, "loss.sum", two, 2, &graph->exp);
     const int32_t in[3] = {max, graph->row_sum,
                            row(b, LUO_OP_ROW_TARGET, "loss.target", target, 2, NULL)};
@@ -539,6 +540,7 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
     if (opts->state_apart && opts->dtype != LUO_BF16) /* no working weight lies beside it */
         graph->state_bytes += graph->elem_bytes;
     graph->window = model->window;
+    graph->softcap = model->logit_softcap > 0;
     graph->kv_whole = opts->kv_whole;
     graph->scatter_each = opts->scatter_each;
     graph->shard_copies = opts->shard_copies;

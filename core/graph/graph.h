@@ -99,9 +99,10 @@ typedef struct luo_graph {
     int64_t elem_bytes;  /* of activations and working weights */
     int64_t sum_bytes;   /* of an element of an accumulated gradient or a statistic */
     int64_t state_bytes; /* of the optimizer's state of one element */
-    int32_t ids, labels, exp, row_sum, loss; /* tensors; loss: its running sum */
+    int32_t ids, labels, exp, row_max, row_sum, loss; /* tensors; loss: its running sum */
     bool causal;
     luo_window window; /* of attention, as the model says */
+    bool softcap; /* of logits */
     bool kv_whole; /* as built */
     /* Context parallelism; npipelines 0: no pipeline cuts sequences. */
     int32_t npipelines;

@@ -21,7 +21,6 @@ static const char *key_without_kernel(const luo_model *model)
     } keys[] = {
         /* layers with a window have another base */
         {model->type && strcmp(model->type, "gemma3_text") == 0, "model_type: gemma3_text"},
-        {model->logit_softcap > 0, "logit_softcap"},
         {model->rope.kind == LUO_ROPE_LONGROPE, "rope_scaling.kind: longrope"},
         {moe->shared_gate, "moe.shared_gate"},
         {topk && scales(moe->routed_scale), "moe.routed_scale"},

@@ -154,16 +154,18 @@ typedef struct luo_kernels {
                        const void *ids, const void *weights, const void *rows, void *drows,
                        void *dweights, void *work);
     /* Cross-entropy over a vocabulary cut among devices; columns lo.. of it lie here. A label
-     * below 0 is no target: its loss and gradient are 0. */
-    void (*row_max)(int64_t t, int64_t v, const void *logits, void *max);
+     * below 0 is no target: its loss and gradient are 0. softcap c: of c tanh(x / c) of the logits,
+     * 0: of the logits; loss_dx reads max then alone. */
+    void (*row_max)(int64_t t, int64_t v, const void *logits, void *max, double softcap);
     void (*row_sum)(int64_t t, int64_t v, const void *logits, const void *max, void *sum,
-                    void *exp);
+                    void *exp, double softcap);
     void (*row_target)(int64_t t, int64_t v, int64_t lo, const void *logits, const int32_t *labels,
-                       void *target);
+                       void *target, double softcap);
     void (*loss)(int64_t t, const void *max, const void *sum, const void *target,
                  const int32_t *labels, double scale, void *loss);
     void (*loss_dx)(int64_t t, int64_t v, int64_t lo, const void *exp, const void *sum,
-                    const int32_t *labels, double scale, void *dlogits);
+                    const int32_t *labels, double scale, void *dlogits, const void *max,
+                    double softcap);
     void (*sum)(int64_t n, const void *x, bool add, void *out);
     double (*sum_squares)(int64_t n, const void *x);
     void (*adamw)(int64_t n, const luo_adam *a, const void *grad, void *w, void *m, void *v);

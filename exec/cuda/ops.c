@@ -329,11 +329,16 @@ static luo_status run_placeholder(luo_rank *r, const gpu_op *op, int32_t task)
                                 compute(r)));
 }
 
+static float softcap_of(const luo_rank *r)
+{
+    return (float)r->x->config.model->logit_softcap;
+}
+
 static luo_status run_row_max(luo_rank *r, const gpu_op *op, int32_t task)
 {
     return done(r, op,
                 gpu_row_max(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
-                            out_of(r, op, 0, task).at));
+                            out_of(r, op, 0, task).at, softcap_of(r)));
 }
 
 static luo_status run_row_sum(luo_rank *r, const gpu_op *op, int32_t task)
@@ -341,7 +346,7 @@ static luo_status run_row_sum(luo_rank *r, const gpu_op *op, int32_t task)
     return done(r, op,
                 gpu_row_sum(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
                             in_of(r, op, 1, task).at, out_of(r, op, 0, task).at,
-                            out_of(r, op, 1, task).at));
+                            out_of(r, op, 1, task).at, softcap_of(r)));
 }
 
 static luo_status run_row_target(luo_rank *r, const gpu_op *op, int32_t task)
@@ -349,7 +354,7 @@ static luo_status run_row_target(luo_rank *r, const gpu_op *op, int32_t task)
     return done(r, op,
                 gpu_row_target(compute(r), op->b->rows, op->b->cols, op->b->lo,
                                in_of(r, op, 0, task), in_of(r, op, 1, task).at,
-                               out_of(r, op, 0, task).at));
+                               out_of(r, op, 0, task).at, softcap_of(r)));
 }
 
 static luo_status run_loss(luo_rank *r, const gpu_op *op, int32_t task)
@@ -367,7 +372,9 @@ static luo_status run_loss_dx(luo_rank *r, const gpu_op *op, int32_t task)
                 gpu_loss_dx(compute(r), op->b->rows, op->b->cols, op->b->lo,
                             in_of(r, op, 0, task).at, in_of(r, op, 1, task).at,
                             in_of(r, op, 2, task).at, gpu_batch_numbers(r->job),
-                            out_of(r, op, 0, task)));
+                            out_of(r, op, 0, task),
+                            op->b->instr->nin > 3 ? in_of(r, op, 3, task).at : NULL,
+                            softcap_of(r)));
 }
 
 static luo_status run_sum(luo_rank *r, const gpu_op *op, int32_t task)

@@ -192,11 +192,16 @@ static void host_run_placeholder(luo_rank *rank, const luo_bound_op *op, int32_t
 
 /* ---- the loss: cross-entropy over a vocabulary cut among devices ---- */
 
+static double softcap_of(const luo_rank *rank)
+{
+    return rank->x->config.model->logit_softcap;
+}
+
 static void host_run_row_max(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     rank->x->k->row_max(op->rows, op->cols, host_buf(rank, instr->in[0], task),
-                        host_buf(rank, instr->out[0], task));
+                        host_buf(rank, instr->out[0], task), softcap_of(rank));
 }
 
 static void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t task)
@@ -204,14 +209,15 @@ static void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t tas
     const luo_instr *instr = op->instr;
     rank->x->k->row_sum(op->rows, op->cols, host_buf(rank, instr->in[0], task),
                         host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task),
-                        host_buf(rank, instr->out[1], task));
+                        host_buf(rank, instr->out[1], task), softcap_of(rank));
 }
 
 static void host_run_row_target(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     rank->x->k->row_target(op->rows, op->cols, op->lo, host_buf(rank, instr->in[0], task),
-                           host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task));
+                           host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task),
+                           softcap_of(rank));
 }
 
 static void host_run_loss(luo_rank *rank, const luo_bound_op *op, int32_t task)
@@ -227,7 +233,9 @@ static void host_run_loss_dx(luo_rank *rank, const luo_bound_op *op, int32_t tas
     const luo_instr *instr = op->instr;
     rank->x->k->loss_dx(op->rows, op->cols, op->lo, host_buf(rank, instr->in[0], task),
                         host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
-                        rank->scale, host_buf(rank, instr->out[0], task));
+                        rank->scale, host_buf(rank, instr->out[0], task),
+                        instr->nin > 3 ? host_buf(rank, instr->in[3], task) : NULL,
+                        softcap_of(rank));
 }
 
 static void host_run_sum(luo_rank *rank, const luo_bound_op *op, int32_t task)

@@ -110,15 +110,15 @@ static void embedding_dw(const luo_kernels *k)
 }
 static void row_max(const luo_kernels *k)
 {
-    k->row_max(T, V, x[0], x[1]);
+    k->row_max(T, V, x[0], x[1], 0);
 }
 static void row_sum(const luo_kernels *k)
 {
-    k->row_sum(T, V, x[0], x[1], x[2], x[3]);
+    k->row_sum(T, V, x[0], x[1], x[2], x[3], 0);
 }
 static void loss_dx(const luo_kernels *k)
 {
-    k->loss_dx(T, V, 0, x[0], x[1], ids, 1e-3, x[2]);
+    k->loss_dx(T, V, 0, x[0], x[1], ids, 1e-3, x[2], NULL, 0);
 }
 static void sum_squares(const luo_kernels *k)
 {

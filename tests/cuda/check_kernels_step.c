@@ -27,7 +27,7 @@ static void loss_shape(kase *k)
 static cudaError_t row_max_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_row_max(s, k->t, k->h, ARG(0), AT(1));
+    return gpu_row_max(s, k->t, k->h, ARG(0), AT(1), 0);
 }
 static void row_max_run(kase *k)
 {
@@ -36,13 +36,13 @@ static void row_max_run(kase *k)
     if (k->flag && k->t * k->h > 0) gpu_case_set(k->a[0], k->t * k->h - 1, (double)NAN);
     gpu_case_run(&k->c, row_max_call, k);
     double *want = kase_room(k, k->t, NULL);
-    twin->row_max(k->t, k->h, X(0), want);
+    twin->row_max(k->t, k->h, X(0), want, 0);
     gpu_case_exact(&k->c, k->a[1], want);
 }
 static cudaError_t row_sum_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_row_sum(s, k->t, k->h, ARG(0), AT(1), AT(2), AT(3));
+    return gpu_row_sum(s, k->t, k->h, ARG(0), AT(1), AT(2), AT(3), 0);
 }
 static void row_sum_run(kase *k)
 {
@@ -52,12 +52,12 @@ static void row_sum_run(kase *k)
     k->a[2] = gpu_case_out(&k->c, GPU_F32, k->t, false);
     k->a[3] = gpu_case_out(&k->c, GPU_F32, n, false);
     double *max = kase_room(k, k->t, NULL);
-    twin->row_max(k->t, k->h, X(0), max);
+    twin->row_max(k->t, k->h, X(0), max, 0);
     for (int64_t i = 0; i < k->t; i++)
         gpu_case_set(k->a[1], i, k->h ? max[i] + (k->flag ? 2 : 0) : 0);
     gpu_case_run(&k->c, row_sum_call, k);
     double *sum = kase_room(k, k->t, NULL), *want = kase_room(k, n, NULL);
-    twin->row_sum(k->t, k->h, X(0), X(1), sum, want);
+    twin->row_sum(k->t, k->h, X(0), X(1), sum, want, 0);
     /* exp is known to a rounding of its argument, and its own */
     double *mass = kase_room(k, n, NULL), *all = kase_room(k, k->t, NULL);
     for (int64_t i = 0; i < n; i++) {
@@ -70,7 +70,7 @@ static void row_sum_run(kase *k)
 static cudaError_t row_target_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_row_target(s, k->t, k->h, k->lo, ARG(0), k->ids->at, AT(1));
+    return gpu_row_target(s, k->t, k->h, k->lo, ARG(0), k->ids->at, AT(1), 0);
 }
 static void row_target_run(kase *k)
 {
@@ -78,7 +78,7 @@ static void row_target_run(kase *k)
     k->a[0] = kase_in(k, k->t * k->h, 1), k->a[1] = gpu_case_out(&k->c, GPU_F32, k->t, false);
     gpu_case_run(&k->c, row_target_call, k);
     double *want = kase_room(k, k->t, NULL);
-    twin->row_target(k->t, k->h, k->lo, X(0), kase_ints(k->ids), want);
+    twin->row_target(k->t, k->h, k->lo, X(0), kase_ints(k->ids), want, 0);
     gpu_case_exact(&k->c, k->a[1], want);
 }
 static cudaError_t loss_call(void *ctx, cudaStream_t s)
@@ -100,7 +100,8 @@ static void loss_run(kase *k)
 static cudaError_t loss_dx_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_loss_dx(s, k->t, k->h, k->lo, AT(0), AT(1), k->ids->at, block_of(k), ARG(2));
+    return gpu_loss_dx(s, k->t, k->h, k->lo, AT(0), AT(1), k->ids->at, block_of(k), ARG(2), NULL,
+                       0);
 }
 static void loss_dx_run(kase *k)
 {
@@ -111,7 +112,7 @@ static void loss_dx_run(kase *k)
     for (int64_t i = 0; i < k->t; i++) gpu_case_set(k->a[1], i, 5 + fabs(X(1)[i]));
     gpu_case_run(&k->c, loss_dx_call, k);
     double *want = kase_room(k, k->t * k->h, NULL);
-    twin->loss_dx(k->t, k->h, k->lo, X(0), X(1), kase_ints(k->ids), k->eps, want);
+    twin->loss_dx(k->t, k->h, k->lo, X(0), X(1), kase_ints(k->ids), k->eps, want, NULL, 0);
     gpu_case_check(&k->c, k->a[2], want, NULL, 2);
 }
 static cudaError_t sum_call(void *ctx, cudaStream_t s)

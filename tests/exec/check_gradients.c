@@ -420,25 +420,30 @@ static void entropy_make(chain *c)
     c->cut = draw(c, 1, c->v - 1);
     for (int64_t i = 0; i < c->t; i++) c->ints[0][i] = (int32_t)draw(c, -1, c->v - 1);
 }
-static double sums[64], part_exp[2][MOST];
+static double sums[64], most[64], part_exp[2][MOST];
+static double cap_of(const chain *c)
+{
+    return c->flag ? 1.5 : 0;
+}
 static void entropy(chain *c)
 {
-    double part[2][MOST], max[2][64], top[64], sum[2][64], target[2][64], each[64];
+    double part[2][MOST], max[2][64], sum[2][64], target[2][64], each[64];
     const int64_t width[2] = {c->cut, c->v - c->cut}, lo[2] = {0, c->cut};
     for (int p = 0; p < 2; p++) {
         for (int64_t i = 0; i < c->t; i++)
             memcpy(part[p] + i * width[p], c->x[0] + i * c->v + lo[p],
                    sizeof(double) * (size_t)width[p]);
-        k->row_max(c->t, width[p], part[p], max[p]);
-        k->row_target(c->t, width[p], lo[p], part[p], c->ints[0], target[p]);
+        k->row_max(c->t, width[p], part[p], max[p], cap_of(c));
+        k->row_target(c->t, width[p], lo[p], part[p], c->ints[0], target[p], cap_of(c));
     }
-    for (int64_t i = 0; i < c->t; i++) top[i] = fmax(max[0][i], max[1][i]);
-    for (int p = 0; p < 2; p++) k->row_sum(c->t, width[p], part[p], top, sum[p], part_exp[p]);
+    for (int64_t i = 0; i < c->t; i++) most[i] = fmax(max[0][i], max[1][i]);
+    for (int p = 0; p < 2; p++)
+        k->row_sum(c->t, width[p], part[p], most, sum[p], part_exp[p], cap_of(c));
     for (int64_t i = 0; i < c->t; i++) {
         sums[i] = sum[0][i] + sum[1][i];
         target[0][i] += target[1][i];
     }
-    k->loss(c->t, top, sums, target[0], c->ints[0], 1 / (double)c->t, each);
+    k->loss(c->t, most, sums, target[0], c->ints[0], 1 / (double)c->t, each);
     k->sum(c->t, each, false, c->y);
 }
 static void entropy_dx(chain *c)
@@ -447,7 +452,8 @@ static void entropy_dx(chain *c)
     double d[MOST];
     entropy(c);
     for (int p = 0; p < 2; p++) {
-        k->loss_dx(c->t, width[p], lo[p], part_exp[p], sums, c->ints[0], c->c[0] / (double)c->t, d);
+        k->loss_dx(c->t, width[p], lo[p], part_exp[p], sums, c->ints[0], c->c[0] / (double)c->t, d,
+                   most, cap_of(c));
         for (int64_t i = 0; i < c->t; i++)
             memcpy(c->dx[0] + i * c->v + lo[p], d + i * width[p],
                    sizeof(double) * (size_t)width[p]);

@@ -370,7 +370,7 @@ static void row_max_make(kase *c)
 }
 static void row_max_call(kase *c)
 {
-    c->k->row_max(c->dim[T], c->dim[M], RAW(0), RAW(1));
+    c->k->row_max(c->dim[T], c->dim[M], RAW(0), RAW(1), 0);
 }
 static double max_of(const double *x, int64_t n)
 {
@@ -393,7 +393,7 @@ static void row_sum_make(kase *c)
 }
 static void row_sum_call(kase *c)
 {
-    c->k->row_sum(c->dim[T], c->dim[M], RAW(0), RAW(1), RAW(2), RAW(3));
+    c->k->row_sum(c->dim[T], c->dim[M], RAW(0), RAW(1), RAW(2), RAW(3), 0);
 }
 static void row_sum_twin(kase *c)
 {
@@ -420,7 +420,7 @@ static void row_target_make(kase *c)
 }
 static void row_target_call(kase *c)
 {
-    c->k->row_target(c->dim[T], c->dim[M], c->dim[LO], RAW(0), c->ints[0], RAW(1));
+    c->k->row_target(c->dim[T], c->dim[M], c->dim[LO], RAW(0), c->ints[0], RAW(1), 0);
 }
 static void row_target_twin(kase *c)
 {
@@ -454,7 +454,8 @@ static void loss_dx_make(kase *c)
 }
 static void loss_dx_call(kase *c)
 {
-    c->k->loss_dx(c->dim[T], c->dim[M], c->dim[LO], RAW(0), RAW(1), c->ints[0], c->real[0], RAW(2));
+    c->k->loss_dx(c->dim[T], c->dim[M], c->dim[LO], RAW(0), RAW(1), c->ints[0], c->real[0], RAW(2),
+                  NULL, 0);
 }
 static void loss_dx_twin(kase *c)
 {

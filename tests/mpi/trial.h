@@ -77,6 +77,7 @@ static inline luo_model model_of(kind k, int32_t layers)
     m.embedding_scale = 1.5;
     m.attention_scale = 0.5;
     m.attention_softcap = 2;
+    m.logit_softcap = 3;
     m.rope = (luo_rope_scaling){.kind = LUO_ROPE_YARN, .factor = 4, .original_tokens = 16,
                                 .beta_fast = 4, .beta_slow = 0.5};
     m.max_sequence_tokens = 64;

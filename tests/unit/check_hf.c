@@ -308,7 +308,7 @@ static const struct {
                          "sequences of 4097"},
     {"Mixtral-8x7B", 8192, NULL},         {"Qwen3-30B-A3B", 4096, NULL},
     {"DeepSeek-V2-Lite", 4096, NULL},     {"Gemma-7B", 4096, NULL},
-    {"Gemma-2-9B", 4096, "`logit_softcap`"},
+    {"Gemma-2-9B", 4096, NULL},
     {"DeepSeek-V2", 4096, "`moe.routed_scale`"},
     {"GPT-NeoX-20B", 2048, NULL},         {"Falcon-7B", 2048, NULL},
     {"Phi-3-mini", 2047, NULL},           {"OPT-125M", 2048, NULL},

@@ -104,17 +104,18 @@ cudaError_t gpu_add(cudaStream_t stream, int64_t n, int32_t count, const gpu_arr
 
 /* ---- loss: kernels_loss.cu; scale is read from the block ---- */
 
-cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits, float *max);
+cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits, float *max,
+                        float softcap);
 cudaError_t gpu_row_sum(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits,
-                        const float *max, float *sum, float *exp);
+                        const float *max, float *sum, float *exp, float softcap);
 cudaError_t gpu_row_target(cudaStream_t stream, int64_t t, int64_t v, int64_t lo, gpu_array logits,
-                           const int32_t *labels, float *target);
+                           const int32_t *labels, float *target, float softcap);
 cudaError_t gpu_loss(cudaStream_t stream, int64_t t, const float *max, const float *sum,
                      const float *target, const int32_t *labels, const gpu_step_block *block,
                      float *loss);
 cudaError_t gpu_loss_dx(cudaStream_t stream, int64_t t, int64_t v, int64_t lo, const float *exp,
                         const float *sum, const int32_t *labels, const gpu_step_block *block,
-                        gpu_array dlogits);
+                        gpu_array dlogits, const float *max, float softcap);
 cudaError_t gpu_sum(cudaStream_t stream, int64_t n, const float *x, bool add, float *out);
 
 /* ---- the update: kernels_update.cu ---- */

@@ -19,9 +19,14 @@ struct span {              /* a row, in elements of the array */
     }
 };
 
+__device__ __forceinline__ float capped(float x, float softcap)
+{
+    return softcap > 0 ? softcap * tanhf(x / softcap) : x;
+}
+
 template <int M>
 __global__ void __launch_bounds__(GPU_TEAM_MOST)
-    row_max(int64_t t, int64_t v, gpu_array logits, float *max)
+    row_max(int64_t t, int64_t v, gpu_array logits, float *max, float softcap)
 {
     constexpr int V = gpu_width<M>;
     __shared__ gpu_rendezvous<1> shared;
@@ -41,12 +46,13 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
             for (int e = 0; e < V; e++) top[0] = fmaxf(top[0], gpu_value(u[k], e));
     }
     gpu_team_fold(top, shared, turn, [](float a, float b) { return fmaxf(a, b); });
-    if (threadIdx.x == 0 && row < t) max[row] = top[0];
+    if (threadIdx.x == 0 && row < t) max[row] = capped(top[0], softcap);
 }
 
 template <int M, int ME>
 __global__ void __launch_bounds__(GPU_TEAM_MOST, 4)
-    row_sum(int64_t t, int64_t v, gpu_array logits, const float *max, float *sum, float *exp)
+    row_sum(int64_t t, int64_t v, gpu_array logits, const float *max, float *sum, float *exp,
+            float softcap)
 {
     constexpr int V = 4; /* of the results, which are f32 */
     __shared__ gpu_rendezvous<1> shared;
@@ -66,7 +72,10 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 4)
         for (int k = 0; k < EACH; k++) {
             float y[V]; /* 0 outside the row */
 #pragma unroll
-            for (int e = 0; e < V; e++) y[e] = expf(gpu_value(u[k], e) - top);
+            for (int e = 0; e < V; e++) {
+                const float x = gpu_value(u[k], e); /* -inf outside */
+                y[e] = expf((x > -INFINITY ? capped(x, softcap) : x) - top);
+            }
             gpu_store<ME, V>(to, i + k * step, p.lo, p.hi, y);
             s[0] += (y[0] + y[1]) + (y[2] + y[3]);
         }
@@ -82,10 +91,12 @@ __device__ __forceinline__ bool labelled(int32_t label, int64_t lo, int64_t v)
 
 __global__ void __launch_bounds__(GPU_TEAM_MOST)
     row_target(int64_t t, int64_t v, int64_t lo, gpu_array logits, const int32_t *labels,
-               float *target)
+               float *target, float softcap)
 {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * GPU_TEAM_MOST + threadIdx.x;
-    if (i < t) target[i] = labelled(labels[i], lo, v) ? gpu_get(logits, i * v + labels[i] - lo) : 0;
+    if (i >= t) return;
+    const bool here = labelled(labels[i], lo, v);
+    target[i] = here ? capped(gpu_get(logits, i * v + labels[i] - lo), softcap) : 0;
 }
 
 __global__ void __launch_bounds__(GPU_TEAM_MOST)
@@ -103,7 +114,8 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
 template <int ME, int M>
 __global__ void __launch_bounds__(GPU_TEAM_MOST)
     loss_dx(int64_t t, int64_t v, int64_t lo, const float *exp, const float *sum,
-            const int32_t *labels, const gpu_step_block *block, gpu_array dlogits)
+            const int32_t *labels, const gpu_step_block *block, gpu_array dlogits, const float *max,
+            float softcap)
 {
     constexpr int V = 4;
     const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
@@ -126,6 +138,9 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
             for (int e = 0; e < V; e++) {
                 const float d = gpu_value(u[k], e) * by;
                 y[e] = label < 0 ? 0 : i + k * step + e == hit ? d - scale : d;
+                if (softcap == 0) continue; /* slope 1 - (y / c)^2, y = log exp + max */
+                const float part = (logf(gpu_value(u[k], e)) + max[row]) / softcap;
+                y[e] *= 1 - part * part; /* outside the row nothing is stored */
             }
             gpu_store<M, V>(dlogits, i + k * step, p.lo, p.hi, y);
         }
@@ -160,30 +175,32 @@ int64_t units_of(int64_t v, int width)
 }
 } // namespace
 
-cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits, float *max)
+cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits, float *max,
+                        float softcap)
 {
     const int mode = gpu_mode(logits);
     const dim3 team = gpu_team(units_of(v, gpu_width_of(mode)), EACH);
     return gpu_launch(GPU_OF_MODE(mode, row_max), gpu_blocks(t, team.y), team, 0, stream, t, v,
-                      logits, max);
+                      logits, max, softcap);
 }
 
 cudaError_t gpu_row_sum(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits,
-                        const float *max, float *sum, float *exp)
+                        const float *max, float *sum, float *exp, float softcap)
 {
     const int mode = gpu_aligned(exp) ? gpu_mode(logits) : static_cast<int>(GPU_ANY);
     const dim3 team = gpu_team(units_of(v, 4), EACH);
     auto *const kernel = mode == GPU_F32    ? row_sum<GPU_F32, GPU_F32>
                          : mode == GPU_BF16 ? row_sum<GPU_BF16, GPU_F32>
                                             : row_sum<GPU_ANY, GPU_ANY>;
-    return gpu_launch(kernel, gpu_blocks(t, team.y), team, 0, stream, t, v, logits, max, sum, exp);
+    return gpu_launch(kernel, gpu_blocks(t, team.y), team, 0, stream, t, v, logits, max, sum, exp,
+                      softcap);
 }
 
 cudaError_t gpu_row_target(cudaStream_t stream, int64_t t, int64_t v, int64_t lo, gpu_array logits,
-                           const int32_t *labels, float *target)
+                           const int32_t *labels, float *target, float softcap)
 {
     return gpu_launch(row_target, gpu_blocks(t, GPU_TEAM_MOST), GPU_TEAM_MOST, 0, stream, t, v, lo,
-                      logits, labels, target);
+                      logits, labels, target, softcap);
 }
 
 cudaError_t gpu_loss(cudaStream_t stream, int64_t t, const float *max, const float *sum,
@@ -196,7 +213,7 @@ cudaError_t gpu_loss(cudaStream_t stream, int64_t t, const float *max, const flo
 
 cudaError_t gpu_loss_dx(cudaStream_t stream, int64_t t, int64_t v, int64_t lo, const float *exp,
                         const float *sum, const int32_t *labels, const gpu_step_block *block,
-                        gpu_array dlogits)
+                        gpu_array dlogits, const float *max, float softcap)
 {
     const int mode = gpu_aligned(exp) ? gpu_mode(dlogits) : static_cast<int>(GPU_ANY);
     const dim3 team = gpu_team(units_of(v, 4), EACH);
@@ -204,7 +221,7 @@ cudaError_t gpu_loss_dx(cudaStream_t stream, int64_t t, int64_t v, int64_t lo, c
                          : mode == GPU_BF16 ? loss_dx<GPU_F32, GPU_BF16>
                                             : loss_dx<GPU_ANY, GPU_ANY>;
     return gpu_launch(kernel, gpu_blocks(t, team.y), team, 0, stream, t, v, lo, exp, sum, labels,
-                      block, dlogits);
+                      block, dlogits, max, softcap);
 }
 
 cudaError_t gpu_sum(cudaStream_t stream, int64_t n, const float *x, bool add, float *out)
