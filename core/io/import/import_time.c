@@ -1,4 +1,4 @@
-/* luo_import_time.c: dates and times of logs as nanoseconds, whole, so that no difference is rounded.
+/* import_time.c: dates and times of logs as nanoseconds, whole, so that no difference is rounded.
  */
 #include <string.h>
 
