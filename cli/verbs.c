@@ -1,4 +1,4 @@
-/* verbs.c: the table of verbs and their options; help (help/help_verbs.c) is printed from it alone. */
+/* verbs.c: the table of verbs and their options; help/help_verbs.c prints it. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -369,7 +369,8 @@ static const luo_option calibrate_options[] = {
 };
 
 static const luo_option import_options[] = {
-    {"out", "FILE", "file to write; of several, their folder (lengths.csv, or what is named above)"},
+    {"out", "FILE",
+     "file to write; of several, their folder (lengths.csv, or what is named above)"},
     {"force", NULL, "replace existing files"},
     {"length", "WHICH", "tokens of a request: context, generated or total (total)"},
     {"unit", "UNIT", "what stands for tokens of a text: bytes or words (bytes)"},
@@ -379,7 +380,8 @@ static const luo_option import_options[] = {
     {"micro-batches", "LIST", "of each pipeline, such as 33,31 (as the source says)"},
     {"repair", NULL, "deal layers by how many a stage has, where their numbers are wrong"},
     {"profile", "NAME", "GPUs of the node"},
-    {"units", "WHICH", "what counts and names are of: device:[0-7] or node:GROUP (as the source says)"},
+    {"units", "WHICH",
+     "what counts and names are of: device:[0-7] or node:GROUP (as the source says)"},
     {"approximate", NULL, "leave out what has no place here, with a warning"},
 };
 

@@ -17,7 +17,8 @@ luo_status luo_planner_unknown(luo_cli *cli, const char *name);
 bool luo_planner_has(const luo_planner *planner, const char *option);
 /* Is it an option that no row lists, one of every planner? */
 bool luo_planner_all_have(const char *option);
-#define LUO_PLANNER(name, says, options) luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);
+#define LUO_PLANNER(name, says, options)                                                           \
+    luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 

@@ -5,7 +5,7 @@
 #include "core/base/words.h"
 
 static const luo_planner planners[] = {
-#define LUO_PLANNER(name, says, options)                                                                 \
+#define LUO_PLANNER(name, says, options)                                                           \
     {#name, says, "luoshu.plan." #name "/1", options, luo_plan_##name##_run},
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER

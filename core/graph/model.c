@@ -298,16 +298,29 @@ luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *e
     return LUO_OK;
 }
 
+const char *luo_model_tp_undivided(const luo_model *model, int32_t tp, int64_t *parts)
+{
+    const bool experts = model->moe.experts > 0;
+    const struct {
+        const char *what;
+        int64_t parts;
+    } cut[] = {{"heads", model->heads},
+               {"key-value heads", model->kv_heads},
+               {"columns of the feed-forward layer", model->ffn_hidden},
+               {"columns of an expert", experts ? model->moe.expert_ffn_hidden : 0},
+               {"columns of the shared expert", experts ? model->moe.shared_ffn_hidden : 0}};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        if (cut[i].parts % tp == 0) continue;
+        *parts = cut[i].parts;
+        return cut[i].what;
+    }
+    return NULL;
+}
+
 bool luo_model_tp_divides(const luo_model *model, int32_t tp)
 {
-    const int64_t cut[] = {model->heads,
-                           model->kv_heads,
-                           model->ffn_hidden,
-                           model->moe.experts ? model->moe.expert_ffn_hidden : 0,
-                           model->moe.experts ? model->moe.shared_ffn_hidden : 0};
-    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
-        if (cut[i] % tp) return false;
-    return true;
+    int64_t parts;
+    return !luo_model_tp_undivided(model, tp, &parts);
 }
 
 double luo_model_flops_per_token(const luo_model *model, int64_t tokens)

@@ -238,6 +238,8 @@ luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *e
 /* Do tp tensor-parallel devices get whole heads and columns, equally many? Rows of the vocabulary
  * are padded (core/plan/vocab.c). */
 bool luo_model_tp_divides(const luo_model *model, int32_t tp);
+/* The first that they do not get equally many of, "heads", and how many there are; NULL: none. */
+const char *luo_model_tp_undivided(const luo_model *model, int32_t tp, int64_t *parts);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the
  * attention square counted in full (docs/cost-model.md), for a sequence of `tokens`. Of a model
  * with tables: of one sample. */

@@ -237,13 +237,23 @@ static const struct {
     {{.batch_sequences = 0, .sequence_tokens = 4}, LUO_EINPUT,
      "the batch holds 0 sequences of 4 tokens; at least one of each is expected."},
     {{.batch_sequences = 8, .sequence_tokens = 4, .tp = 3}, LUO_EINPUT,
-     "tensor parallelism of 3 does not divide the heads or columns of `llama-test`; another size "
-     "is needed."},
+     "tensor parallelism of 3 does not divide the 32 heads of `llama-test`; `1`, `2` or `4` "
+     "would, in nodes of 4."},
     {{.batch_sequences = 8, .sequence_tokens = 4, .pp = 5}, LUO_EINPUT,
      "5 stages do not divide 24 layers; stages of equally many are asked for."},
     {{.batch_sequences = 3, .sequence_tokens = 4, .dp = 2}, LUO_EINFEASIBLE,
-     "no tensor, pipeline and data parallelism divides 24 layers and 3 sequences over 4 devices; "
-     "another batch or other sizes are needed."},
+     "2 pipelines with micro-batches of 1 do not divide a batch of 3 sequences; a multiple of 2 is "
+     "needed."},
+    {{.batch_sequences = 8, .sequence_tokens = 4, .tp = 8}, LUO_EINFEASIBLE,
+     "tensor parallelism of 8 is more than the 4 usable devices of node `g0-0`, and no node has "
+     "more; its groups do not cross nodes."},
+    {{.batch_sequences = 8, .sequence_tokens = 5, .tp = 2, .sequence_parallel = true},
+     LUO_EINFEASIBLE,
+     "tensor parallelism of 2 does not divide the 5 tokens of a sequence, which sequence "
+     "parallelism cuts; another length is needed."},
+    {{.batch_sequences = 8, .sequence_tokens = 4, .tp = 2, .pp = 4, .layers = LUO_UNIFORM_BOTH},
+     LUO_EINFEASIBLE,
+     "8 devices are needed (tensor 2 x pipeline 4 x context 1 x data 1), and the cluster has 4."},
     {{.batch_sequences = 64, .sequence_tokens = 4096, .tp = 1, .pp = 1,
       .micro_batch_sequences = 16},
      LUO_EINFEASIBLE, NULL},

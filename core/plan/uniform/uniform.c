@@ -188,44 +188,6 @@ static luo_status build(uniform_search *s, const uniform_shape *x, luo_uniform_r
 
 /* ---- what cannot be ---- */
 
-/* What may help: only what the search was not free to take. */
-static luo_status no_room(const uniform_search *s)
-{
-    const luo_uniform_opts *opts = s->opts;
-    const char *may[3];
-    luo_str text = {0};
-    int n = 0;
-    if (opts->pp > 0) may[n++] = "more stages";
-    if (opts->recompute >= 0 && opts->recompute != LUO_RECOMPUTE_FULL) may[n++] = "`recompute`";
-    if (opts->zero == 0) may[n++] = "`zero` 1";
-    luo_str_addf(&text,
-                 "no plan fits in memory; the tightest stage (device %d) needs %.1f GiB of "
-                 "%.1f",
-                 s->tight_device, (double)s->needs / 1073741824.0, (double)s->has / 1073741824.0);
-    for (int i = 0; i < n; i++)
-        luo_str_addf(&text, "%s%s", i == 0 ? "; try " : i == n - 1 ? " or " : ", ", may[i]);
-    luo_str_addf(&text, n ? "." : "; more devices or shorter sequences are needed.");
-    luo_err_set(s->err, LUO_EINFEASIBLE, "%s", luo_str_get(&text));
-    luo_str_free(&text);
-    return LUO_EINFEASIBLE;
-}
-
-static luo_status nothing(const uniform_search *s)
-{
-    if (s->nusable == 0)
-        return luo_err_set(s->err, LUO_EINFEASIBLE, "no usable device is left; %d of %d are down "
-                           "or on standby.", s->cluster->ndevices, s->cluster->ndevices);
-    if (s->tightest < INFINITY) return no_room(s);
-    if (s->fewest > 0)
-        return luo_work_check(s->opts->work, LUO_WORK_MICRO_BATCHES, s->fewest,
-                              "the batch is too large: a plan of its sequences has", s->err);
-    return luo_err_set(s->err, LUO_EINFEASIBLE,
-                       "no tensor, pipeline and data parallelism divides %lld layers and %lld "
-                       "sequences over %d devices; another batch or other sizes are needed.",
-                       (long long)s->model->layers, (long long)s->opts->batch_sequences,
-                       s->nusable);
-}
-
 static luo_status check_halves(const uniform_search *s)
 {
     const luo_uniform_opts *opts = s->opts;
@@ -277,10 +239,7 @@ static luo_status check_opts(const uniform_search *s)
                            s->model->name, luo_family_desc_of(s->model->family)->name);
     if (opts->cp > 1) LUO_TRY(luo_model_check_context(s->model, s->err));
     if (opts->tp && !luo_model_tp_divides(s->model, opts->tp))
-        return luo_err_set(s->err, LUO_EINPUT,
-                           "tensor parallelism of %d does not divide the "
-                           "heads or columns of `%s`; another size is needed.",
-                           opts->tp, s->model->name);
+        return uniform_refuse_tp(s);
     if (opts->pp && opts->layers == LUO_UNIFORM_EQUAL && s->model->layers % opts->pp)
         return luo_err_set(s->err, LUO_EINPUT,
                            "%d stages do not divide %lld layers; stages of "
@@ -308,7 +267,7 @@ static luo_status run_search(uniform_search *s, best *b)
     LUO_TRY(uniform_list_shapes(s));
     LUO_TRY(find_best(s, b, &families));
     join(b, &families);
-    return b->n == 0 ? nothing(s) : LUO_OK;
+    return b->n == 0 ? uniform_refuse(s) : LUO_OK;
 }
 
 luo_status luo_plan_uniform(luo_arena *arena, const luo_model *model, const luo_cluster *cluster,

@@ -119,6 +119,13 @@ luo_status uniform_list_shapes(uniform_search *s);
 void uniform_weigh(uniform_search *s, uniform_shape *x);
 luo_status uniform_price(uniform_search *s, uniform_shape *x);
 
+/* ---- uniform_refuse.c ---- */
+
+/* LUO_EINPUT: what the tensor parallelism that is asked for does not divide, and which would. */
+luo_status uniform_refuse_tp(const uniform_search *s);
+/* Why the search found nothing: LUO_EINFEASIBLE, or a limit of work. */
+luo_status uniform_refuse(uniform_search *s);
+
 /* ---- uniform.c ---- */
 
 /* The plan of a shape. Owner: arena. */
