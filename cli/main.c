@@ -110,7 +110,7 @@ static int run_verb(const luo_verb *v, luo_cli *cli, int argc, char **argv)
     if (st == LUO_OK && luo_args_has(&cli->args, "help")) {
         const luo_planner *planner = planner_of(cli, v);
         if (planner)
-            luo_planner_help(stdout, planner);
+            luo_help_planner(stdout, planner);
         else
             luo_verb_help(stdout, v);
         return 0;

@@ -12,7 +12,7 @@ const luo_input_table *luo_help_table(const char *name);
  * LUO_EUSAGE there is no such key. */
 luo_status luo_help_keys(FILE *out, const luo_doc_kind *kind, const char *path, luo_err *err);
 /* Prints the options of a planner of `luoshu plan`. */
-void luo_planner_help(FILE *out, const luo_planner *planner);
+void luo_help_planner(FILE *out, const luo_planner *planner);
 /* Prints the columns of a table. */
 void luo_help_columns(FILE *out, const luo_input_table *table);
 #endif

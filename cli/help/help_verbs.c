@@ -104,7 +104,7 @@ void luo_verb_help(FILE *out, const luo_verb *v)
     print_end(out, v);
 }
 
-void luo_planner_help(FILE *out, const luo_planner *planner)
+void luo_help_planner(FILE *out, const luo_planner *planner)
 {
     const luo_verb *v = luo_verb_find("plan");
     fprintf(out, "usage: luoshu plan %s --model FILE --cluster FILE [options]\n", planner->name);

@@ -116,7 +116,7 @@ static luo_status print_schema(luo_cli *cli, const char *topic)
                              "`%s` is no kind of file that has a JSON Schema; `luoshu help "
                              "files` lists them.",
                              topic);
-    luo_doc_json_schema(&text, kind);
+    luo_json_schema_add(&text, kind);
     const luo_status st = text.failed ? LUO_ENOMEM : LUO_OK;
     if (st == LUO_OK) puts(luo_str_get(&text));
     luo_str_free(&text);
@@ -152,7 +152,7 @@ static luo_status print_planner(luo_cli *cli, const char *name)
 {
     const luo_planner *planner = luo_planner_find(name);
     if (!planner) return luo_planner_unknown(cli, name);
-    luo_planner_help(stdout, planner);
+    luo_help_planner(stdout, planner);
     return LUO_OK;
 }
 

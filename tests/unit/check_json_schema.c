@@ -140,7 +140,7 @@ static const luo_doc_node *schema_of(const luo_doc_kind *kind)
     const luo_doc_node *root;
     luo_err err;
     luo_str text = {0};
-    luo_doc_json_schema(&text, kind);
+    luo_json_schema_add(&text, kind);
     const char *kept = luo_arena_printf(arena, "%s", luo_str_get(&text));
     luo_str_free(&text);
     ck_assert_msg(luo_doc_tree(arena, kept, strlen(kept), &root, &err) == LUO_OK, "%s: %s",

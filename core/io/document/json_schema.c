@@ -166,7 +166,7 @@ static void write_value(luo_jsonw *json, const luo_doc_schema *schema, const cha
     luo_jsonw_close(json);
 }
 
-void luo_doc_json_schema(luo_str *text, const luo_doc_kind *kind)
+void luo_json_schema_add(luo_str *text, const luo_doc_kind *kind)
 {
     char name[64];
     luo_jsonw json = luo_jsonw_start(text);

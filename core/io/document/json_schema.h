@@ -6,5 +6,5 @@
 /* Appends the schema of a kind, by the table that its reader checks with: keys, types, words,
  * ranges, defaults, which keys are required. Checks of several keys together are the reader's
  * alone, and texts are in quotes where they look like numbers. Out of memory: text->failed. */
-void luo_doc_json_schema(luo_str *text, const luo_doc_kind *kind);
+void luo_json_schema_add(luo_str *text, const luo_doc_kind *kind);
 #endif
