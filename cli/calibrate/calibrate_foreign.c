@@ -110,8 +110,8 @@ void foreign_put_collective(foreign_job *j, luo_coll op, const char *dtype, int3
     if (printed >= 1 && fabs(printed / busbw - 1) > 0.02) {
         if (!j->odd++)
             luo_cli_note(j->cli, LUO_WARNING,
-                         "`%s`: %.6g GB/s of bus are printed, and the time of %.0f bytes on %d ranks "
-                         "is %.6g; what is printed is taken.",
+                         "`%s`: %.6g GB/s of bus are printed, and the time of %.0f bytes on %d "
+                         "ranks is %.6g; what is printed is taken.",
                          j->src->name, printed, bytes, (int)devices, busbw);
         busbw = printed;
         seconds = 1e-9 * volume * bytes / printed;

@@ -126,8 +126,8 @@ typedef struct link { /* between two GPUs: the smallest and the largest message 
     bool direct;            /* not through the host */
 } link;
 
-/* Where no message was measured: the fastest collective inside a node, by its bandwidth of bus. PCIe
- * carries less than PCIE_MOST, so that what is faster is a link of its own. */
+/* Where no message was measured: the fastest collective inside a node, by its bandwidth of bus.
+ * PCIe carries less than PCIE_MOST, so that what is faster is a link of its own. */
 #define PCIE_MOST 64.0
 static void link_of_collectives(const luo_gpu_calibration *calibration, link *l)
 {

@@ -88,7 +88,8 @@ static void print_links(FILE *out, const luo_cluster *cluster)
             "names");
     for (int32_t i = 0, next; i < cluster->nlinks; i = next) {
         const luo_link *link = &cluster->links[i];
-        for (next = i + 1; next < cluster->nlinks && same_links(link, &cluster->links[next]);) next++;
+        next = i + 1;
+        while (next < cluster->nlinks && same_links(link, &cluster->links[next])) next++;
         fprintf(out, "%-8s %8d %18.3f %12.3f  %s%s%s\n", luo_link_kind_name(link->kind), next - i,
                 link->bytes_per_s / 1e9, link->latency_s * 1e6, link->name,
                 next - i > 1 ? " .. " : "", next - i > 1 ? cluster->links[next - 1].name : "");

@@ -24,7 +24,8 @@ enum { LUO_HOSTS_ADDRESS = 16 }; /* bytes of an address as text */
 luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32_t *at,
                          luo_err *err);
 /* First words of the lines of a file, comments left out: a hostfile, or a batch system's list, each
- * once; "a[1-3]" is three. Errors: LUO_EINPUT, also where there is none; LUO_ENOMEM. Owner: arena. */
+ * once; "a[1-3]" is three. Errors: LUO_EINPUT, also where there is none; LUO_ENOMEM. Owner: arena.
+ */
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err);
 /* Hosts of "a[1-3,7],b" (Slurm), in its order. Errors: LUO_EINPUT, LUO_ENOMEM. Owner: arena. */
 luo_status luo_hosts_of_slurm(luo_arena *arena, const char *list, luo_hosts *out, luo_err *err);

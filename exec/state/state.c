@@ -120,8 +120,9 @@ static luo_status find_parts(const loader *l, const luo_param *param, const luo_
         luo_hf_part_name(h, part, name, sizeof name);
         const luo_file_tensor *tensor = find_tensor(l, param, name);
         if (!tensor)
-            return luo_err_set(l->err, LUO_EINPUT, "`%s` has no tensor `%s%s`; model `%s` needs it.",
-                               l->file->path, name, luo_array_suffix(l->which), l->model->name);
+            return luo_err_set(l->err, LUO_EINPUT,
+                               "`%s` has no tensor `%s%s`; model `%s` needs it.", l->file->path,
+                               name, luo_array_suffix(l->which), l->model->name);
         LUO_TRY(check_tensor(l->file, tensor, h, l->err));
         if (part > 0 && tensor->dtype != *dtype)
             return luo_err_set(l->err, LUO_EINPUT,

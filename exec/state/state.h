@@ -39,8 +39,9 @@ bool luo_state_decays(const luo_param *param);
 
 /* Fills weights from a Hugging Face file (F32, F64, F16 or BF16; a missing lm_head.weight is the
  * embedding's) and zeroes the moments. Names and shapes: core/io/hf/hf_layout.h; they may lack
- * `model.` (llama) or have `transformer.` in front (gpt2). Errors: LUO_EINPUT missing tensor, other shape or dtype, a tensor that the model has
- * no place for, broken file, bytes that are not those of a checksum, each named; LUO_EPARSE;
+ * `model.` (llama) or have `transformer.` in front (gpt2). Errors: LUO_EINPUT missing tensor, other
+ * shape or dtype, a tensor that the model has no place for, broken file, bytes that are not those
+ * of a checksum, each named; LUO_EPARSE;
  * LUO_EUNREP as luo_hf_tensor_of. Each rank maps the file, verifies its share of the tensors and
  * takes its regions: all ranks have to succeed. Weights may be partly filled after an error. path
  * may be that of the index of a model in several files, or of a folder with

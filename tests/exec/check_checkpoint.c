@@ -176,7 +176,8 @@ START_TEST(contents)
     ck_assert_int_eq(save(&w, 7, NULL), LUO_OK);
     ck_assert_str_eq(names_in(dir), "step-000007");
     snprintf(path, sizeof path, "%s/step-000007", dir);
-    ck_assert_str_eq(names_in(path), "config.json model.safetensors optimizer.safetensors state.json");
+    ck_assert_str_eq(names_in(path),
+                     "config.json model.safetensors optimizer.safetensors state.json");
     snprintf(path, sizeof path, "%s/step-000007/state.json", dir);
     char *text = state_slurp(path, &n);
     ck_assert_str_eq(text, info_text);
