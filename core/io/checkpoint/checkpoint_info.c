@@ -173,7 +173,8 @@ bool luo_checkpoint_model_value(const luo_model *model, const char *key, char *b
         if (strcmp(f->key, key) != 0) continue;
         print_value(f, model, buf, size);
         if (f->value.form != LUO_DOC_REAL) return true;
-        const double v = *(const double *)((const char *)model + f->at);
+        double v;
+        memcpy(&v, (const char *)model + f->at, sizeof v);
         if (v == 0) snprintf(buf, size, "null");
         for (int digits = 1; v != 0 && digits <= 17; digits++) {
             snprintf(buf, size, "%.*g", digits, v);
