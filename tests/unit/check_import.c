@@ -266,7 +266,7 @@ static const struct {
 START_TEST(dates)
 {
     int64_t ns;
-    ck_assert_int_eq(import_time(times[_i].text, &ns), times[_i].seconds >= 0);
+    ck_assert_int_eq(luo_import_time(times[_i].text, &ns), times[_i].seconds >= 0);
     if (times[_i].seconds >= 0) ck_assert_int_eq(ns, times[_i].seconds * 1000000000 + times[_i].ns);
 }
 END_TEST
