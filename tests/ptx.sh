@@ -42,8 +42,8 @@ add<1,1,1>               units v4 edge:1 / v4 edge:1
 row_max<[01]>            units v4 edge:1 / 32:1
 row_sum<0,0>             units v4 edge:1 32:1 / v4 edge:1 32:1
 row_sum<1,0>             units v2 edge:1 32:1 / v4 edge:1 32:1
-loss_dx<0,0>             units v4 edge:1 32:2 64:1 / v4 edge:1
-loss_dx<0,1>             units v4 edge:1 32:2 64:1 / v2 edge:1
+loss_dx<0,0>             units v4 edge:1 32:6 64:1 / v4 edge:1
+loss_dx<0,1>             units v4 edge:1 32:6 64:1 / v2 edge:1
 column_parts<[01]>       units v4 edge:1 / 32:8
 squares_of_chunks<[01]>  units v4 edge:2 64:2 / 64:1
 update<0>                units v4 edge:2 32:4 64:16 / v4 v2 edge:3 32:2

@@ -162,7 +162,8 @@ luo_status luo_help_keys(FILE *out, const luo_doc_kind *kind, const char *path, 
     if (!*path && kind == &luo_doc_profile) print_values(out, luo_profile_value_key, true);
     if (!*path && kind == &luo_doc_stack) print_values(out, luo_stack_value_key, false);
     if (!*path && kind == &luo_doc_stack) print_switches(out);
-    fprintf(out, "\nWhat they mean, with examples: docs/formats.md#luoshu%s1\n", kind->name);
+    fprintf(out, "\nWhat they mean, with examples: %s#luoshu%s1\n", "docs/formats.md",
+            kind->name);
     return LUO_OK;
 }
 

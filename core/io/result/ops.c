@@ -275,7 +275,7 @@ luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start
     const int64_t whole = dir->opts.ops_whole, n = result->nrecords;
     /* half of the limit is for what happens later */
     const bool late = whole > 0 && dir->traced.ops + n > dir->opts.ops_limit / 2;
-    if (whole == 0 || (n <= whole && !late) || n <= LATE)
+    if (whole == 0 || n <= (late && LATE < whole ? LATE : whole))
         return keep_ops(dir, step, attempt, start_s, set, result, err);
     luo_op_record *records = sample(set, result, late ? LATE : n, &some.nrecords);
     if (!records) return luo_err_nomem(err);

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
 }
 
 template <int M, int ME>
-__global__ void __launch_bounds__(GPU_TEAM_MOST, 4)
+__global__ void __launch_bounds__(GPU_TEAM_MOST, M == GPU_ANY ? 2 : 4) /* else it spills */
     row_sum(int64_t t, int64_t v, gpu_array logits, const float *max, float *sum, float *exp,
             float softcap)
 {
