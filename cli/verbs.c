@@ -377,6 +377,7 @@ static const luo_option import_options[] = {
     {"histogram", "EDGES", "classes: log2, or edges such as 1,512,4096 (none)"},
     {"devices", "N", "GPUs of the training (as the source says)"},
     {"model", "FILE", "the network, where the source does not say it"},
+    {"seq-length", "N", "tokens of a sequence (as the source says, else 4096 or the model's)"},
     {"micro-batches", "LIST", "of each pipeline, such as 33,31 (as the source says)"},
     {"repair", NULL, "deal layers by how many a stage has, where their numbers are wrong"},
     {"profile", "NAME", "GPUs of the node"},

@@ -10,6 +10,7 @@ typedef struct luo_explain {
     const luo_model *model;
     const luo_cluster *cluster;
     const luo_programs *set;
+    const luo_memory *memory; /* of the devices of set, in order */
     luo_cost_ctx cost;
     bool annotations; /* of parameters are printed, too */
     bool simulated;  /* a step was: */

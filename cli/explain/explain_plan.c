@@ -301,7 +301,7 @@ static void print_step(FILE *out, const luo_explain *x)
     fputc('\n', out);
 }
 
-static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
+static void print_memory(FILE *out, const luo_explain *x)
 {
     const double gib = 1073741824.0;
     fprintf(out, "\n%-6s %-12s %8s %8s %8s %8s %8s %8s %8s %8s  %s\n", "device", "node/slot",
@@ -311,9 +311,8 @@ static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
         const int32_t d = x->set->at[i].device;
         const luo_profile *profile = luo_cluster_profile(x->cluster, d);
         const luo_device *where = &x->cluster->devices[d];
-        luo_memory memory;
+        const luo_memory memory = x->memory[i];
         char name[64];
-        LUO_TRY(luo_program_memory(x->arena, x->set, d, &memory, err));
         const double limit = profile->memory_bytes - profile->reserved_bytes;
         snprintf(name, sizeof name, "%s/%d", x->cluster->nodes[where->node].name, where->slot);
         fprintf(out, "%-6d %-12s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", d, name,
@@ -323,11 +322,10 @@ static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
                 (double)memory.peak / gib, limit / gib,
                 (double)memory.needed > limit ? "over" : "fits");
     }
-    return LUO_OK;
 }
 
 /* The answer: does it fit, who is idle, how long is a step. */
-static luo_status print_answer(FILE *out, const luo_explain *x, luo_err *err)
+static void print_answer(FILE *out, const luo_explain *x)
 {
     const double gib = 1073741824.0;
     double most = 0, worst_peak = 0, worst_limit = 1;
@@ -336,12 +334,11 @@ static luo_status print_answer(FILE *out, const luo_explain *x, luo_err *err)
         const int32_t d = x->set->at[i].device;
         const luo_profile *profile = luo_cluster_profile(x->cluster, d);
         const double limit = profile->memory_bytes - profile->reserved_bytes;
-        luo_memory memory;
-        LUO_TRY(luo_program_memory(x->arena, x->set, d, &memory, err));
-        if ((double)memory.needed / limit <= most) continue;
-        most = (double)memory.needed / limit;
+        const luo_memory *memory = &x->memory[i];
+        if ((double)memory->needed / limit <= most) continue;
+        most = (double)memory->needed / limit;
         worst = d;
-        worst_peak = (double)memory.peak / gib;
+        worst_peak = (double)memory->peak / gib;
         worst_limit = limit / gib;
     }
     fprintf(out, "%s: device %d is the fullest with %.1f of %.1f GiB; %d of %d devices are used",
@@ -354,7 +351,6 @@ static luo_status print_answer(FILE *out, const luo_explain *x, luo_err *err)
     } else {
         fputs("; --simulate says how long a step takes.\n", out);
     }
-    return LUO_OK;
 }
 
 static luo_status print_parameters(FILE *out, const luo_explain *x, luo_err *err)
@@ -371,7 +367,7 @@ static luo_status print_parameters(FILE *out, const luo_explain *x, luo_err *err
 luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
 {
     char a[17], b[17];
-    LUO_TRY(print_answer(out, x, err));
+    print_answer(out, x);
     fprintf(out, "plan %s  program %s\n", luo_hash_print(luo_plan_hash(x->plan), a),
             luo_hash_print(x->set->hash, b));
     fprintf(out, "%d devices, %d pipelines, schedule %s, %d layers, zero %d, sequences %lld, "
@@ -386,7 +382,8 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
     if (x->annotations) LUO_TRY(print_parameters(out, x, err));
     LUO_TRY(print_comm(out, x, err));
     print_step(out, x);
-    return print_memory(out, x, err);
+    print_memory(out, x);
+    return LUO_OK;
 }
 
 /* ---- as JSON ---- */
@@ -471,14 +468,13 @@ static luo_status json_comm(luo_jsonw *json, const luo_explain *x, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status json_memory(luo_jsonw *json, const luo_explain *x, luo_err *err)
+static void json_memory(luo_jsonw *json, const luo_explain *x)
 {
     luo_jsonw_open(json, "memory", '[');
     for (int32_t i = 0; i < x->set->n; i++) {
-        luo_memory memory;
+        const luo_memory memory = x->memory[i];
         const int32_t d = x->set->at[i].device;
         const luo_profile *profile = luo_cluster_profile(x->cluster, d);
-        LUO_TRY(luo_program_memory(x->arena, x->set, d, &memory, err));
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_int(json, "device", d);
         luo_jsonw_int(json, "weights_bytes", memory.weights);
@@ -492,7 +488,6 @@ static luo_status json_memory(luo_jsonw *json, const luo_explain *x, luo_err *er
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
-    return LUO_OK;
 }
 
 static void json_step(luo_jsonw *json, const luo_explain *x)
@@ -524,5 +519,6 @@ luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err 
     json_stages(json, x->plan);
     json_experts(json, x->plan, x->model);
     LUO_TRY(json_comm(json, x, err));
-    return json_memory(json, x, err);
+    json_memory(json, x);
+    return LUO_OK;
 }

@@ -23,6 +23,16 @@ static luo_status print_program(luo_cli *cli, const luo_programs *set, const cha
     return LUO_OK;
 }
 
+static luo_status weigh(luo_cli *cli, luo_explain *x, luo_err *err)
+{
+    luo_memory *memory = LUO_NEW_N(cli->arena, luo_memory, x->set->n);
+    if (!memory) return luo_err_nomem(err);
+    for (int32_t i = 0; i < x->set->n; i++)
+        LUO_TRY(luo_program_memory(cli->arena, x->set, x->set->at[i].device, &memory[i], err));
+    x->memory = memory;
+    return LUO_OK;
+}
+
 static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
 {
     luo_explain x = {.arena = cli->arena};
@@ -44,6 +54,7 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     x.plan = plan;
     x.set = set;
     x.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
+    LUO_TRY(weigh(cli, &x, err));
     x.annotations = luo_args_has(&cli->args, "annotations");
     x.simulated = luo_args_has(&cli->args, "simulate");
     if (x.simulated) {

@@ -22,6 +22,7 @@ static const option options[] = {
     {"unit", LUO_IMPORT_UNIT, 0},
     {"histogram", ~0, 0},
     {"devices", 0, LUO_CONVERT_DEVICES},
+    {"seq-length", 0, LUO_CONVERT_SEQUENCE},
     {"micro-batches", 0, LUO_CONVERT_MICRO_BATCHES},
     {"profile", 0, LUO_CONVERT_PROFILE},
     {"approximate", 0, LUO_CONVERT_APPROXIMATE},

@@ -376,6 +376,11 @@ static const struct {
      "\"zero_optimization\": {\"stage\": 2}}",
      "plan.json", "\"zero\": 2", NULL},
     {LUO_CONVERT_DEEPSPEED, 4, false, false, "{}", NULL, NULL, "`--model` is missing"},
+    {LUO_CONVERT_CALCULON, 0, true, false, "{\"num_blocks\": 4, \"attn_heads\": 8}", NULL, NULL,
+     "`--model` is given"},
+    {LUO_CONVERT_CALCULON, 0, true, false,
+     "{\"num_procs\": 1, \"tensor_par\": 1, \"pipeline_par\": 1, \"weight_offload\": true}", NULL,
+     NULL, "`weight_offload` is not supported"},
     {LUO_CONVERT_CALCULON, 0, false, false,
      "{\"hidden\": 64, \"feedforward\": 256, \"seq_size\": 128, \"attn_heads\": 8, \"attn_size\": "
      "8, \"num_blocks\": 4}",
@@ -515,6 +520,20 @@ START_TEST(hetu) /* V-D1's weight */
 }
 END_TEST
 
+START_TEST(sequences) /* 4096, or what the model takes; or as it is asked for */
+{
+    luo_convert_made made;
+    luo_convert_opts opts = {.model = model_path, .devices = 2};
+    model_file(2);
+    ck_assert_int_eq(convert(LUO_CONVERT_DEEPSPEED, "{}", opts, &made), LUO_OK);
+    ck_assert_int_eq(plan_of(&made)->sequence_tokens, 128);
+    opts.sequence_tokens = 64;
+    model_file(2);
+    ck_assert_int_eq(convert(LUO_CONVERT_DEEPSPEED, "{}", opts, &made), LUO_OK);
+    ck_assert_int_eq(plan_of(&made)->sequence_tokens, 64);
+}
+END_TEST
+
 START_TEST(hetu_one_group) /* V-D2: two replicas in one group */
 {
     luo_convert_made made;
@@ -611,5 +630,5 @@ END_TEST
 
 LUO_SUITE("io.convert", LUO_T(script), LUO_T(order), LUO_T_N(cut, LUO_ROWS(cuts)), LUO_T(yaml),
           LUO_T(experts), LUO_T(log_with_arguments), LUO_T_N(other, LUO_ROWS(others)),
-          LUO_T(counts), LUO_T(hetu), LUO_T(hetu_one_group), LUO_T(sailor), LUO_T(topology),
-          LUO_T(nccl_topology))
+          LUO_T(counts), LUO_T(sequences), LUO_T(hetu), LUO_T(hetu_one_group), LUO_T(sailor),
+          LUO_T(topology), LUO_T(nccl_topology))

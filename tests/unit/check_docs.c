@@ -362,7 +362,8 @@ static const char *options_of(int bits)
                    {LUO_CONVERT_APPROXIMATE, "`--approximate`"},
                    {LUO_CONVERT_REPAIR, "`--repair`"},
                    {LUO_CONVERT_MODEL, "`--model`"},
-                   {LUO_CONVERT_UNITS, "`--units`"}};
+                   {LUO_CONVERT_UNITS, "`--units`"},
+                   {LUO_CONVERT_SEQUENCE, "`--seq-length`"}};
     const char *text = "";
     for (int i = 0; i < LUO_ROWS(options); i++)
         if (bits & options[i].bit)

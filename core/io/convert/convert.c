@@ -17,7 +17,8 @@ enum {
     REPAIR = LUO_CONVERT_REPAIR,
     MODEL = LUO_CONVERT_MODEL,
     UNITS = LUO_CONVERT_UNITS,
-    FOLDER = LUO_CONVERT_FOLDER
+    FOLDER = LUO_CONVERT_FOLDER,
+    SEQUENCE = LUO_CONVERT_SEQUENCE
 };
 
 static const struct {
@@ -70,6 +71,27 @@ luo_status convert_usage(convert_job *job, const char *fmt, ...)
     const luo_status st = luo_diags_vadd(job->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0, fmt, ap);
     va_end(ap);
     return st;
+}
+
+luo_status convert_refuse(convert_job *job, const char *name, int line, int col, const char *why)
+{
+    if (!job->opts->approximate)
+        return convert_error(job, line, col, "`%.60s` is not supported: %s.", name, why);
+    luo_diags_add(job->diags, LUO_WARNING, LUO_OK, job->src.name, line, col,
+                  "`%.60s` is left out (--approximate): %s.", name, why);
+    return LUO_OK;
+}
+
+int64_t convert_sequence(convert_job *job, int64_t most)
+{
+    enum { USUAL = 4096 }; /* as `luoshu plan` takes it */
+    const int64_t tokens = most < USUAL ? most : USUAL;
+    if (job->opts->sequence_tokens) return job->opts->sequence_tokens;
+    convert_note(job, LUO_NOTE,
+                 "it does not say how long sequences are; %lld tokens are taken "
+                 "(--seq-length).",
+                 (long long)tokens);
+    return tokens;
 }
 
 luo_status convert_note(convert_job *job, luo_severity severity, const char *fmt, ...)

@@ -26,6 +26,12 @@ luo_status convert_error(convert_job *job, int line, int col, const char *fmt, .
     LUO_PRINTF(4, 5);
 /* An error of the command line; returns LUO_EUSAGE. */
 luo_status convert_usage(convert_job *job, const char *fmt, ...) LUO_PRINTF(2, 3);
+/* What would change cost or numbers: an error at its place, or, with --approximate, a warning that
+ * it is left out. */
+luo_status convert_refuse(convert_job *job, const char *name, int line, int col, const char *why);
+/* Tokens of a sequence of a plan whose source does not say them: --seq-length, or 4096, or what the
+ * model takes if that is less, which a note says. */
+int64_t convert_sequence(convert_job *job, int64_t most);
 luo_status convert_note(convert_job *job, luo_severity severity, const char *fmt, ...)
     LUO_PRINTF(3, 4);
 luo_status convert_nomem(convert_job *job);

@@ -30,12 +30,7 @@ static luo_status read_number(convert_job *job, const luo_doc_node *node, int64_
 
 static luo_status refuse(convert_job *job, const luo_doc_node *node, const char *why)
 {
-    if (!job->opts->approximate)
-        return convert_error(job, node->line, node->col, "`%s` is not supported: %s.", node->key,
-                             why);
-    luo_diags_add(job->diags, LUO_WARNING, LUO_OK, job->src.name, node->line, node->col,
-                  "`%s` is left out (--approximate): %s.", node->key, why);
-    return LUO_OK;
+    return convert_refuse(job, node->key, node->line, node->col, why);
 }
 
 static luo_status check(convert_job *job, const luo_doc_node *root)

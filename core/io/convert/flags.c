@@ -122,12 +122,7 @@ luo_status convert_flags_wrong(convert_flags *flags, const char *name, const cha
 luo_status convert_flags_refuse(convert_flags *flags, const char *name, const char *why)
 {
     const convert_flag *flag = convert_flags_use(flags, name);
-    if (!flags->job->opts->approximate)
-        return convert_error(flags->job, flag->at.line, flag->at.col,
-                             "`%.60s` is not supported: %s.", name, why);
-    luo_diags_add(flags->job->diags, LUO_WARNING, LUO_OK, flags->job->src.name, flag->at.line,
-                  flag->at.col, "`%.60s` is left out (--approximate): %s.", name, why);
-    return LUO_OK;
+    return convert_refuse(flags->job, name, flag->at.line, flag->at.col, why);
 }
 
 /* ---- YAML and JSON ---- */

@@ -265,7 +265,7 @@ static luo_status write(hetu *h, const luo_model *model, const luo_pipeline *pip
                            .layers = h->block[h->nblocks - 1].layers.hi,
                            .devices = (int32_t)h->devices,
                            .dtype = model->dtype,
-                           .sequence_tokens = model->max_sequence_tokens,
+                           .sequence_tokens = convert_sequence(h->job, model->max_sequence_tokens),
                            .micro_batch_sequences = 1,
                            .zero = luo_doc_is(zero, "true"),
                            .schedule = LUO_SCHED_1F1B,

@@ -119,6 +119,7 @@ static luo_status read_latent(convert_flags *flags, convert_network *n)
     LUO_TRY(convert_flags_int(flags, "qk_pos_emb_head_dim", &n->rotary));
     LUO_TRY(convert_flags_int(flags, "v_head_dim", &n->v));
     if (!n->latent || n->experts) return LUO_OK;
+    n->latent = false;
     return convert_flags_refuse(flags, "multi_latent_attention",
                                 "only models with experts have it; --approximate takes plain "
                                 "attention");
@@ -265,7 +266,7 @@ static void use_harmless(convert_flags *flags)
 luo_status convert_megatron(convert_flags *flags, convert_training *out)
 {
     convert_training *t = out;
-    *t = (convert_training){.approximate = flags->job->opts->approximate};
+    *t = (convert_training){0};
     t->network.name = "megatron";
     LUO_TRY(convert_flags_sizes(flags, sizes, sizeof sizes / sizeof *sizes, t));
     LUO_TRY(refuse(flags));

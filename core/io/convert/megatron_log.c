@@ -109,6 +109,9 @@ static luo_status put_row(steps *s, const convert_training *t, luo_str *text, do
     const int64_t gpus = t->devices ? t->devices : s->job->opts->devices;
     luo_str_addf(text, "log-1,val,imported,megatron-core,,%s,%lld,%lld,,", s->job->opts->profile,
                  (long long)gpus, (long long)(gpus < 8 ? gpus : 8));
+    if (gpus > 8)
+        convert_note(s->job, LUO_NOTE,
+                     "the log does not say how many GPUs a node has; 8 are taken.");
     if (!t->network.layers) {
         luo_str_addf(text, ",,,,,,,,,,,,,,,%lld,,,,,,", (long long)s->global_batch);
     } else {

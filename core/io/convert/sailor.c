@@ -296,7 +296,7 @@ luo_status convert_sailor(convert_job *job)
                      .layers = (int32_t)s.nlayers,
                      .devices = (int32_t)total,
                      .dtype = model->dtype,
-                     .sequence_tokens = model->max_sequence_tokens,
+                     .sequence_tokens = convert_sequence(job, model->max_sequence_tokens),
                      .micro_batch_sequences = (int32_t)s.micro_batch,
                      .schedule = LUO_SCHED_1F1B,
                      .chunks = 1,

@@ -24,6 +24,11 @@ static luo_status given_network(convert_flags *flags, convert_training *t)
 
 static luo_status only_network(convert_flags *flags, convert_training *t)
 {
+    if (flags->job->opts->model)
+        return convert_usage(flags->job,
+                             "`--model` is given, and `%s` is a network itself; leave "
+                             "it out.",
+                             flags->job->src.name);
     LUO_TRY(convert_network_file(flags->job, &t->network));
     LUO_TRY(convert_say(flags->job, "%lld layers of %lld, %lld heads", (long long)t->network.layers,
                         (long long)t->network.hidden, (long long)t->network.heads));
@@ -78,9 +83,9 @@ static luo_status refuse_offload(convert_flags *flags)
                                         "optimizer_offload"};
     for (int i = 0; i < 3; i++)
         if (convert_flags_is(flags, names[i]))
-            return convert_error(flags->job, convert_flags_use(flags, names[i])->at.line,
-                                 convert_flags_use(flags, names[i])->at.col,
-                                 "`%s` is not supported: nothing is moved to the host.", names[i]);
+            LUO_TRY(convert_flags_refuse(flags, names[i],
+                                         "nothing is moved to the host; --approximate leaves it "
+                                         "on the GPU"));
     return LUO_OK;
 }
 

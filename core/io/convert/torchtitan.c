@@ -221,7 +221,7 @@ static const convert_size sizes[] = {
 luo_status convert_torchtitan(convert_job *job)
 {
     convert_flags flags = {.job = job};
-    convert_training t = {.approximate = job->opts->approximate};
+    convert_training t = {0};
     bool given;
     LUO_TRY(convert_flags_toml(&flags));
     LUO_TRY(convert_flags_sizes(&flags, sizes, sizeof sizes / sizeof *sizes, &t));

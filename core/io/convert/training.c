@@ -95,7 +95,7 @@ luo_status convert_network_given(convert_job *job, convert_training *t, bool *gi
                                    .layers = model->layers,
                                    .experts = model->moe.experts,
                                    .max_sequence_tokens = model->max_sequence_tokens};
-    if (!t->sequence_tokens) t->sequence_tokens = model->max_sequence_tokens;
+    if (!t->sequence_tokens) t->sequence_tokens = convert_sequence(job, model->max_sequence_tokens);
     t->dtype = model->dtype;
     return LUO_OK;
 }
@@ -153,6 +153,7 @@ static luo_status settle_batches(convert_job *job, convert_training *t)
 
 static luo_status settle(convert_job *job, convert_training *t)
 {
+    if (job->opts->sequence_tokens) t->sequence_tokens = job->opts->sequence_tokens;
     t->tp = or_one(t->tp);
     t->pp = or_one(t->pp);
     t->cp = or_one(t->cp);
@@ -198,8 +199,8 @@ static luo_status cut_layers(convert_job *job, convert_training *t, luo_range *c
 static luo_status read_layout(convert_job *job, convert_training *t, luo_range **chunk)
 {
     convert_layout layout;
-    LUO_TRY(
-        convert_layout_read(job, t->layout, t->layout_at, (int32_t)t->pp, t->approximate, &layout));
+    LUO_TRY(convert_layout_read(job, t->layout, t->layout_at, (int32_t)t->pp,
+                                job->opts->approximate, &layout));
     if (layout.layers != t->network.layers)
         return convert_error(job, t->layout_at.line, t->layout_at.col,
                              "the layout has %lld layers t and the network %lld; the same number "

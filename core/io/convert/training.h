@@ -38,7 +38,6 @@ typedef struct convert_training {
     bool sequence_parallel, tp_pp_dp, gpipe, zb_h1;
     luo_recompute recompute;
     int64_t recompute_layers; /* first ones of a chunk; 0: all */
-    bool approximate;
 } convert_training;
 
 /* The network of --model, which the source has no sizes of; *given: is there one? */
