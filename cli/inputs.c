@@ -1,9 +1,11 @@
 #include "cli/inputs.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/load.h"
+#include "core/base/hash.h"
 #include "core/base/words.h"
 #include "core/io/builtin.h"
 #include "core/io/document/names.h"
@@ -199,62 +201,154 @@ static luo_status scenario_session(luo_cli *cli, luo_session *session, const cha
     return LUO_OK;
 }
 
-/* A bare plan is a scenario without events: one policy `static`, its folder is `plan`. */
-static luo_status plan_session(luo_cli *cli, luo_session *session, const char *path, luo_err *err)
+/* ---- bare plans ---- */
+
+/* Where the last part of a path begins, and with `folder` the part before it. */
+static size_t name_begin(const char *path, bool folder)
+{
+    size_t n = strlen(path);
+    for (int parts = folder ? 2 : 1; n > 0; n--)
+        if (path[n - 1] == '/' && --parts == 0) break;
+    return n;
+}
+
+/* `tp4` of a/tp4.plan.json; with `folder` a_tp4. NULL: out of memory. */
+static const char *label_of(luo_cli *cli, const char *path, bool folder)
+{
+    static const char *const endings[] = {".json", ".plan"};
+    char *label = luo_arena_strdup(cli->arena, path + name_begin(path, folder));
+    for (int i = 0; label && i < 2; i++) {
+        const size_t n = strlen(label), end = strlen(endings[i]);
+        if (n > end && strcmp(label + n - end, endings[i]) == 0) label[n - end] = 0;
+    }
+    for (char *c = label; c && *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("_.+-", *c)) *c = '_';
+    return label;
+}
+
+/* By their files, of equally named ones with the folder; one alone is `plan`. */
+static luo_status label_plans(luo_cli *cli, luo_policy_spec *policies, int32_t n, luo_err *err)
+{
+    const char *const *paths = cli->args.files;
+    bool folder = false;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < i; k++)
+            folder |= strcmp(paths[i] + name_begin(paths[i], false),
+                             paths[k] + name_begin(paths[k], false)) == 0;
+    for (int32_t i = 0; i < n; i++) {
+        policies[i].label = n == 1 ? "plan" : label_of(cli, paths[i], folder);
+        if (!policies[i].label) return luo_err_nomem(err);
+        const char *fault = luo_name_fault_of_run(policies[i].label);
+        if (fault)
+            return luo_err_set(err, LUO_EUSAGE, "`%s`: %s; rename the file.", paths[i], fault);
+        for (int32_t k = 0; k < i; k++)
+            if (strcmp(paths[i], paths[k]) == 0)
+                return luo_err_set(err, LUO_EUSAGE, "`%s` is given twice; once is expected.",
+                                   paths[i]);
+            else if (strcmp(policies[i].label, policies[k].label) == 0)
+                return luo_err_set(err, LUO_EUSAGE,
+                                   "`%s` and `%s` would both be called `%s`; rename one.", paths[k],
+                                   paths[i], policies[i].label);
+    }
+    return LUO_OK;
+}
+
+static luo_status refuse_scenario_options(const luo_args *args, luo_err *err)
 {
     static const char *const useless[] = {"policies", "set"};
     for (int i = 0; i < 2; i++)
-        if (luo_args_has(&cli->args, useless[i]))
+        if (luo_args_has(args, useless[i]))
             return luo_err_set(err, LUO_EUSAGE, "`--%s` needs a scenario; `%s` is a plan.",
-                               useless[i], path);
+                               useless[i], args->files[0]);
+    return LUO_OK;
+}
+
+/* Plans of one model and cluster, and what they are read from. */
+static luo_status read_plans(luo_cli *cli, luo_session *session, luo_scenario *sc,
+                             luo_policy_spec *policies, luo_err *err)
+{
+    const int32_t n = cli->args.nfiles;
+    const char **inputs = LUO_NEW_N(cli->arena, const char *, n + 2);
     luo_model *model;
     luo_cluster *cluster;
-    luo_plan *plan;
+    if (!inputs) return luo_err_nomem(err);
+    LUO_TRY(luo_cli_model(cli, &model));
+    LUO_TRY(luo_cli_cluster(cli, &cluster));
+    sc->model = model;
+    sc->cluster = cluster;
+    for (int32_t i = 0; i < n; i++) {
+        luo_plan *plan;
+        LUO_TRY(luo_cli_plan(cli, cli->args.files[i], model, cluster, &plan, NULL));
+        luo_read_policy_defaults(&policies[i], "static");
+        policies[i].plan = plan;
+        inputs[i] = cli->args.files[i];
+    }
+    inputs[n] = luo_args_get(&cli->args, "model", "");
+    inputs[n + 1] = luo_args_get(&cli->args, "cluster", "");
+    session->ninputs = n + 2;
+    session->inputs = inputs;
+    return label_plans(cli, policies, n, err);
+}
+
+/* Of one plan its own; of several, which no file names together, of theirs in order. */
+static uint64_t hash_plans(const luo_policy_spec *policies, int32_t n)
+{
+    uint64_t hash = luo_plan_hash(policies[0].plan);
+    for (int32_t i = 1; i < n; i++) {
+        const uint64_t next = luo_plan_hash(policies[i].plan);
+        hash = luo_hash_bytes(hash, &next, sizeof next);
+    }
+    return hash;
+}
+
+/* Plans without a scenario are one without events: a policy `static` each. */
+static luo_status plan_session(luo_cli *cli, luo_session *session, luo_err *err)
+{
+    const int32_t n = cli->args.nfiles;
     int64_t steps, seed;
+    LUO_TRY(refuse_scenario_options(&cli->args, err));
     LUO_TRY(luo_args_int(&cli->args, "steps", 3, 1, INT32_MAX, &steps, err));
     LUO_TRY(luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
     if (session->seed) seed = (int64_t)strtoll(session->seed, NULL, 10);
-    LUO_TRY(luo_cli_model(cli, &model));
-    LUO_TRY(luo_cli_cluster(cli, &cluster));
-    LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, NULL));
     luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
-    luo_policy_spec *policy = LUO_NEW(cli->arena, luo_policy_spec);
-    const char **inputs = LUO_NEW_N(cli->arena, const char *, 3);
-    if (!sc || !policy || !inputs) return luo_err_nomem(err);
-    luo_read_policy_defaults(policy, "static");
-    policy->label = "plan";
-    *sc = (luo_scenario){.name = plan->name,
-                         .seed = (uint64_t)seed,
-                         .cluster = cluster,
-                         .model = model,
-                         .plan = plan,
-                         .planner = "uniform",
-                         .steps = steps,
-                         .npolicies = 1,
-                         .policies = policy};
-    LUO_TRY(luo_cli_stack(cli, &sc->stack));
-    sc->hash = luo_plan_hash(plan);
-    inputs[0] = path;
-    inputs[1] = luo_args_get(&cli->args, "model", "");
-    inputs[2] = luo_args_get(&cli->args, "cluster", "");
+    luo_policy_spec *policies = LUO_NEW_N(cli->arena, luo_policy_spec, n);
+    if (!sc || !policies) return luo_err_nomem(err);
+    LUO_TRY(read_plans(cli, session, sc, policies, err));
+    sc->plan = policies[0].plan;
+    sc->name = n == 1 ? sc->plan->name : "";
+    sc->seed = (uint64_t)seed;
+    sc->planner = "uniform";
+    sc->steps = steps;
+    sc->npolicies = n;
+    sc->policies = policies;
+    sc->hash = hash_plans(policies, n);
     session->scenario = sc;
-    session->ninputs = 3;
-    session->inputs = inputs;
-    return LUO_OK;
+    return luo_cli_stack(cli, &sc->stack);
 }
 
 luo_status luo_inputs_read(luo_cli *cli, luo_session *session, const char *path, luo_err *err)
 {
+    const bool several = path == cli->args.files[0] && cli->args.nfiles > 1;
     luo_file_kind kind;
+    for (int i = 0; several && i < cli->args.nfiles; i++) {
+        LUO_TRY(luo_file_kind_of(cli->args.files[i], &kind, &cli->diags));
+        if (kind != LUO_FILE_PLAN)
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`%s` is no plan, and %d files are given; plans of one model and "
+                               "cluster, or one scenario, are expected.",
+                               cli->args.files[i], cli->args.nfiles);
+    }
     LUO_TRY(luo_file_kind_of(path, &kind, &cli->diags));
     session->bare = kind == LUO_FILE_PLAN;
-    return session->bare ? plan_session(cli, session, path, err)
+    return session->bare ? plan_session(cli, session, err)
                          : scenario_session(cli, session, path, err);
 }
 
 const char *luo_inputs_name(const luo_session *session)
 {
-    return luo_name_fault(session->scenario->name) ? "plan" : session->scenario->name;
+    const luo_scenario *sc = session->scenario;
+    if (!luo_name_fault(sc->name)) return sc->name;
+    return sc->npolicies > 1 ? "plans" : "plan";
 }
 
 luo_status luo_inputs_dir(luo_cli *cli, luo_session *session, const char *dir, luo_err *err)

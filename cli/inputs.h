@@ -10,10 +10,11 @@ luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, lu
 luo_status luo_inputs_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err);
 /* An option with the values on and off; on if it is not given. */
 luo_status luo_inputs_on_off(const luo_args *args, const char *name, bool *out, luo_err *err);
-/* A scenario with --set, --seed, --steps, --stack and --policies, or a bare plan with --model and
- * --cluster: a scenario without events, one policy `static`, whose folder is `plan`. */
+/* A scenario with --set, --seed, --steps, --stack and --policies, or, where the first file of the
+ * command is a plan, all its files with --model and --cluster: a scenario without events, a policy
+ * `static` each. Its folder is `plan`, of several the name of the file. */
 luo_status luo_inputs_read(luo_cli *cli, luo_session *session, const char *path, luo_err *err);
-/* Name for a folder: of the scenario, or `plan`. Pre: luo_inputs_read. */
+/* Name for a folder: of the scenario, or `plan`, of several `plans`. Pre: luo_inputs_read. */
 const char *luo_inputs_name(const luo_session *session);
 /* --out, `dir`, or NAME-seedN. */
 luo_status luo_inputs_dir(luo_cli *cli, luo_session *session, const char *dir, luo_err *err);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/run/finish.h"
 #include "cli/sync/sync_compare.h"
@@ -138,18 +139,23 @@ static const char *title(luo_cli *cli)
     return text ? text : first;
 }
 
-static luo_status compare_runs(luo_cli *cli, const char *out)
+static luo_status compare_runs(luo_cli *cli, const char *out, int32_t *figures)
 {
+    bool plots;
+    luo_err err = {0};
     const luo_compare_opts opts = {.paths = cli->args.files,
                                    .npaths = cli->args.nfiles,
                                    .out = out,
                                    .allow_different = luo_args_has(&cli->args, "allow-different"),
                                    .json = &cli->json};
+    const luo_plot_opts draw = {
+        .dir = out, .nruns = cli->args.nfiles, .runs = cli->args.files};
     luo_str text = {0};
+    LUO_TRY(luo_cli_fail(cli, luo_inputs_on_off(&cli->args, "plots", &plots, &err), &err));
     luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);
-    return st == LUO_OK ? luo_cli_draw_compared(cli, out, title(cli)) : st;
+    return st == LUO_OK && plots ? luo_cli_draw_compared(cli, &draw, title(cli), figures) : st;
 }
 
 luo_status luo_verb_compare_run(luo_cli *cli)
@@ -159,13 +165,15 @@ luo_status luo_verb_compare_run(luo_cli *cli)
     const bool force = !luo_args_has(&cli->args, "out") || luo_args_has(&cli->args, "force");
     const luo_table_id id = sync ? LUO_TABLE_COMPARE_SYNC : LUO_TABLE_COMPARE;
     const char *out;
+    int32_t figures = 0;
     luo_set set;
     luo_err err = {0};
     LUO_TRY(luo_cli_fail(cli, find_place(cli, id, &out, &err), &err));
     LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, out, force, &err), &err));
     const luo_status st =
-        sync ? luo_cli_fail(cli, luo_sync_compare(cli, out, &err), &err) : compare_runs(cli, out);
-    if (st == LUO_OK || st == LUO_ENO) fprintf(luo_cli_out(cli), "written to %s\n", out);
+        sync ? luo_cli_fail(cli, luo_sync_compare(cli, out, &err), &err)
+                               : compare_runs(cli, out, &figures);
+    if (st == LUO_OK || st == LUO_ENO) luo_cli_tell_place(cli, out, figures);
     print_json(cli, out);
     luo_set_close(&set, false, NULL);
     return st;

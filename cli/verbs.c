@@ -344,6 +344,8 @@ static const luo_option compare_options[] = {
     {"out", "DIR", "where to write (a set given alone, or the first run's folder)"},
     FORCE,
     {"allow-different", NULL, "do not fail when programs differ"},
+    {"plots", "ON", "on or off (on)"},
+    {"verbose", NULL, "list the figures"},
 };
 
 static const luo_option calibrate_options[] = {
@@ -420,9 +422,9 @@ const luo_verb luo_verbs[] = {
      "luoshu.demo/1",
      luo_verb_demo_run},
     {"sim",
-     "luoshu sim SCENARIO|PLAN [options]",
-     "Simulates a scenario under its policies, or a bare plan for a few steps.",
-     "simulate a scenario or a plan",
+     "luoshu sim SCENARIO|PLAN.. [options]",
+     "Simulates a scenario under its policies, or plans of one model and cluster for a few steps.",
+     "simulate a scenario or plans",
      sim_options,
      N(sim_options),
      "a result set: one folder per policy, compare.csv, plots/; with --seeds one set a seed, "
@@ -564,9 +566,9 @@ const luo_verb luo_verbs[] = {
      compare_options,
      N(compare_options),
      "compare.csv, compare.json, compare_steps.csv, "
-     "compare_ops.csv; of sync and embed compare_sync.csv; of sim beside a real run "
-     "plots/predicted.svg and .png; "
-     "of several seeds seeds.csv, pairs.csv and plots/goodput.svg and .png",
+     "compare_ops.csv; of sync and embed compare_sync.csv; of several seeds "
+     "seeds.csv, pairs.csv; plots/: of one seed the figures that runs share, of sim beside a real "
+     "run predicted, of several seeds goodput with bands",
      {"luoshu compare luoshu-demo/static luoshu-demo/restart --out cmp --force", NULL},
      "0 1 2 3 4",
      "luoshu.compare/1",

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/run/finish.h"
 #include "core/base/process.h"
+#include "core/io/compare/compare.h"
 #include "core/io/files.h"
 #include "core/io/result/result.h"
 
@@ -15,7 +17,8 @@
 
 typedef struct show {
     luo_cli *cli;
-    const char *real, *log; /* folder of the results; what the commands say beside their answers */
+    const char *real, *log; /* folder of the results; what the commands say */
+    bool verbose;
 } show;
 
 enum { WORDS = 24 };
@@ -25,6 +28,7 @@ enum { WORDS = 24 };
 static void print_command(const show *s, const char *const *words)
 {
     FILE *out = luo_cli_out(s->cli);
+    if (!s->verbose) return;
     fputs("$ luoshu", out);
     for (int i = 1; words[i]; i++) fprintf(out, " %s", words[i]);
     fputc('\n', out);
@@ -38,8 +42,8 @@ static int become(void *ctx)
     return 127;
 }
 
-/* Exit code; heard: its answer is shown. */
-static int run(const show *s, const char *const *words, bool heard)
+/* Exit code. */
+static int run(const show *s, const char *const *words)
 {
     luo_process process;
     print_command(s, words);
@@ -48,7 +52,7 @@ static int run(const show *s, const char *const *words, bool heard)
     if (log < 0) return 126;
     const luo_process_opts opts = {.inside = become,
                                    .ctx = (void *)words,
-                                   .out = heard ? fileno(luo_cli_out(s->cli)) : log,
+                                   .out = log,
                                    .err = log,
                                    .parent_signal = SIGTERM};
     const luo_status st = luo_process_start(&opts, &process, NULL);
@@ -75,12 +79,26 @@ static luo_status print_steps(const show *s)
     return luo_csv_close(csv);
 }
 
-static void print_paths(const show *s)
+/* One sentence, with --verbose all that was compared; then where it is. */
+static luo_status compare(const show *s, const char *predicted, const char *measured)
 {
-    static const char *const files[] = {"plots/predicted.svg", "sim/static/plots/gantt.svg",
-                                        "host/static/plots/gantt.svg", "host/static/steps.csv"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        fprintf(luo_cli_out(s->cli), "%s/%s\n", s->real, files[i]);
+    luo_cli *cli = s->cli;
+    FILE *out = luo_cli_out(cli);
+    const char *const runs[] = {predicted, measured};
+    const luo_compare_opts opts = {
+        .paths = runs, .npaths = 2, .out = s->real, .allow_different = true};
+    const luo_plot_opts draw = {.dir = s->real};
+    int32_t figures;
+    luo_str text = {0};
+    const luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
+    const int shown = (int)(s->verbose ? text.len : strcspn(luo_str_get(&text), "\n"));
+    fprintf(out, "%.*s%s", shown, luo_str_get(&text), s->verbose || shown == 0 ? "" : "\n");
+    luo_str_free(&text);
+    LUO_TRY(st);
+    if (s->verbose) LUO_TRY(print_steps(s));
+    LUO_TRY(luo_cli_draw_compared(cli, &draw, "predicted beside measured", &figures));
+    luo_cli_tell_place(cli, s->real, figures);
+    return LUO_OK;
 }
 
 /* The last error in the log, without its prefix and full stop. */
@@ -115,7 +133,7 @@ static luo_status all(const show *s, const char *dir, int *code, luo_err *err)
     if (!scenario || !machine || !sim || !host) return luo_err_nomem(err);
     const char *calibrate[] = {"luoshu", "calibrate", "--ranks", RANKS,     "--quick",
                                "--out",  machine,     "--force", "--quiet", NULL};
-    *code = run(s, calibrate, false);
+    *code = run(s, calibrate);
     if (*code != 0) return LUO_OK;
     char *whole = realpath(machine, NULL); /* paths in a scenario are relative to its file */
     const char *cluster =
@@ -126,19 +144,16 @@ static luo_status all(const show *s, const char *dir, int *code, luo_err *err)
                               "--out",  sim,   "--force", "--quiet", NULL};
     const char *train[] = {"luoshu", "run",   scenario, "--backend", "host",    "--set",
                            cluster,  "--out", host,     "--force",   "--quiet", NULL};
-    const char *p = luo_arena_printf(a, "%s/static", sim),
-               *m = luo_arena_printf(a, "%s/static", host);
-    const char *compare[] = {"luoshu", "compare", p, m, "--out", s->real, "--force", NULL};
-    if (!p || !m) return luo_err_nomem(err);
-    *code = run(s, simulate, false);
-    if (*code == 0) *code = run(s, train, false);
-    if (*code == 0) *code = run(s, compare, true);
+    *code = run(s, simulate);
+    if (*code == 0) *code = run(s, train);
     return LUO_OK;
 }
 
 luo_status luo_demo_real(luo_cli *cli, const char *dir)
 {
-    show s = {.cli = cli, .real = luo_arena_printf(cli->arena, "%s/real", dir)};
+    show s = {.cli = cli,
+              .real = luo_arena_printf(cli->arena, "%s/real", dir),
+              .verbose = luo_args_has(&cli->args, "verbose")};
     luo_err err = {0};
     int code = 0;
     s.log = s.real ? luo_arena_printf(cli->arena, "%s/log.txt", s.real) : NULL;
@@ -147,8 +162,8 @@ luo_status luo_demo_real(luo_cli *cli, const char *dir)
     if (st == LUO_OK) st = luo_file_write_own(s.log, "", 0, &err);
     if (st == LUO_OK) {
         fprintf(luo_cli_out(cli),
-                "\nThe same for real, in small: eight processes of this machine, one "
-                "of them slow from step 6 on.\n");
+                "The same for real, in small: eight processes of this machine, one of them slow "
+                "from step 6 on.\n");
         st = all(&s, dir, &code, &err);
     }
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
@@ -158,7 +173,9 @@ luo_status luo_demo_real(luo_cli *cli, const char *dir)
                             "the part for real ends here (exit %d): %s; what was "
                             "simulated is whole, and %s has more.",
                             code, last_error(&s), s.log);
-    LUO_TRY(print_steps(&s));
-    print_paths(&s);
-    return LUO_OK;
+    const char *predicted = luo_arena_printf(cli->arena, "%s/sim/static", s.real);
+    const char *measured = luo_arena_printf(cli->arena, "%s/host/static", s.real);
+    if (!predicted || !measured)
+        return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    return compare(&s, predicted, measured);
 }

@@ -37,14 +37,36 @@ luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool 
     return luo_plot(cli->arena, &opts, made, &cli->diags);
 }
 
-luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *title)
+/* All of them, or how many. */
+static int32_t tell_made(luo_cli *cli, const luo_str *made, bool verbose)
+{
+    int32_t figures = 0;
+    for (const char *at = luo_str_get(made); (at = strstr(at, ".svg\n")); at++) figures++;
+    if (verbose) fputs(luo_str_get(made), luo_cli_out(cli));
+    return figures;
+}
+
+void luo_cli_tell_place(luo_cli *cli, const char *dir, int32_t figures)
+{
+    FILE *out = luo_cli_out(cli);
+    fprintf(out, "results: %s", dir);
+    if (figures == 1) fputs(" (1 figure in plots/; --verbose names it)", out);
+    if (figures > 1) fprintf(out, " (%d figures in plots/; --verbose lists them)", figures);
+    fputc('\n', out);
+}
+
+luo_status luo_cli_draw_compared(luo_cli *cli, const luo_plot_opts *what, const char *title,
+                                 int32_t *figures)
 {
     luo_err err = {0};
     luo_str made = {0};
-    luo_plot_opts opts = {.dir = dir};
+    luo_plot_opts opts = *what;
+    const char *dir = what->dir;
     const char *plots = luo_arena_printf(cli->arena, "%s/plots", dir);
     if (!plots) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    if (!luo_result_has(plots, "predicted.csv") && !luo_result_has(plots, "bands.csv"))
+    *figures = 0;
+    if (!luo_result_has(plots, "predicted.csv") && !luo_result_has(plots, "bands.csv") &&
+        what->nruns == 0)
         return LUO_OK;
     if (!luo_plot_possible(NULL))
         return luo_cli_note(cli, LUO_WARNING,
@@ -53,12 +75,11 @@ luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *titl
     luo_status st = luo_cli_scripts(cli, dir, &opts.scripts, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     st = luo_plot_compared(cli->arena, &opts, title, &made, &cli->diags);
-    fputs(luo_str_get(&made), luo_cli_out(cli));
+    *figures = tell_made(cli, &made, luo_args_has(&cli->args, "verbose"));
     luo_str_free(&made);
     return st;
 }
 
-/* *figures: files that were drawn. */
 static luo_status draw(luo_cli *cli, const luo_session *session, int32_t *figures)
 {
     luo_str made = {0};
@@ -69,8 +90,7 @@ static luo_status draw(luo_cli *cli, const luo_session *session, int32_t *figure
                             "install gnuplot-nox and run `luoshu plot %s`.",
                             session->dir);
     const luo_status st = luo_cli_draw(cli, session->dir, NULL, false, &made);
-    for (const char *at = luo_str_get(&made); (at = strstr(at, ".svg\n")); at++) ++*figures;
-    if (session->verbose) fputs(luo_str_get(&made), luo_cli_out(cli));
+    *figures = tell_made(cli, &made, session->verbose);
     luo_str_free(&made);
     return st;
 }
@@ -112,9 +132,7 @@ static void tell_runs(luo_cli *cli, const luo_session *session, const luo_child_
                       int32_t figures)
 {
     FILE *out = luo_cli_out(cli);
-    fprintf(out, "results: %s", session->dir);
-    if (figures > 0) fprintf(out, " (%d figures in plots/; --verbose lists them)", figures);
-    fputc('\n', out);
+    luo_cli_tell_place(cli, session->dir, figures);
     for (int32_t i = 0; i < session->scenario->npolicies; i++) {
         const char *dir = luo_child_dir(cli, session, i);
         if (session->verbose)

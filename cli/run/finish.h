@@ -2,6 +2,7 @@
 #ifndef LUO_CLI_RUN_FINISH_H
 #define LUO_CLI_RUN_FINISH_H
 #include "cli/run/child.h"
+#include "core/io/plot/plots.h"
 
 /* compare.csv, compare.json, figures; the table and the paths on stdout. slots: of the policies.
  * stopped: the first two alone. whole: compare.csv is there, with a policy that came to its end. */
@@ -11,9 +12,12 @@ luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const lu
  * are in cli->diags. */
 luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool column,
                         luo_str *made);
-/* Draws what compare wrote into dir: `predicted` of a simulated and a real run, `goodput` of
- * several seeds; nothing if there is neither. */
-luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *title);
+/* Draws what luo_plot_compared has data for, of what->dir and what->runs; nothing if there is none.
+ * figures: how many; with --verbose their paths are printed. */
+luo_status luo_cli_draw_compared(luo_cli *cli, const luo_plot_opts *what, const char *title,
+                                 int32_t *figures);
+/* One line: where the results are, and how many figures. */
+void luo_cli_tell_place(luo_cli *cli, const char *dir, int32_t figures);
 /* Writes the built-in gnuplot scripts into dir/plots/gp. */
 luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, luo_err *err);
 #endif

@@ -193,8 +193,11 @@ static luo_status compare(workers *f)
     luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);
-    if (st == LUO_OK && f->s->plots) st = luo_cli_draw_compared(cli, f->s->dir, f->s->dir);
-    fprintf(luo_cli_out(cli), "%s/seeds.csv\n%s/pairs.csv\n", f->s->dir, f->s->dir);
+    const luo_plot_opts figures = {.dir = f->s->dir};
+    int32_t drawn = 0;
+    if (st == LUO_OK && f->s->plots)
+        st = luo_cli_draw_compared(cli, &figures, f->s->dir, &drawn);
+    luo_cli_tell_place(cli, f->s->dir, drawn);
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* verb_sim.c: `luoshu sim SCENARIO|PLAN` and `luoshu demo`. */
+/* verb_sim.c: `luoshu sim SCENARIO|PLAN..` and `luoshu demo`. */
 #include <string.h>
 
 #include "cli/run/demo.h"
@@ -82,7 +82,7 @@ static luo_status simulate_seeds(luo_cli *cli, luo_err *err)
 luo_status luo_verb_sim_run(luo_cli *cli)
 {
     luo_err err = {0};
-    LUO_TRY(luo_cli_files(cli, 1, 1, "one scenario or plan is"));
+    LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "a scenario, or plans, are"));
     if (luo_args_has(&cli->args, "seeds")) {
         const luo_status many = simulate_seeds(cli, &err);
         return err.text[0] ? luo_cli_fail(cli, many, &err) : many;

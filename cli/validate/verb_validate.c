@@ -330,7 +330,9 @@ static luo_status write_all(job *j, const char *dir, luo_err *err)
     LUO_TRY(luo_set_open(&set, dir, luo_args_has(&j->cli->args, "force"), err));
     luo_status st = luo_validation_write(&j->v, dir, err);
     luo_set_close(&set, false, NULL);
-    if (st == LUO_OK) st = luo_cli_draw_compared(j->cli, dir, "Published steps");
+    const luo_plot_opts figures = {.dir = dir};
+    int32_t drawn;
+    if (st == LUO_OK) st = luo_cli_draw_compared(j->cli, &figures, "Published steps", &drawn);
     return st;
 }
 

@@ -210,6 +210,9 @@ START_TEST(sim_and_host)
     ck_assert_ptr_nonnull(
         strstr(text.at, "  COLLECTIVE      0.160000 s      0.176000 s    +10.00 %\n"));
     ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "compare_ops.csv"), ",0.100000\n*,*,"));
+    /* stage 1 ends 10 ms before stage 0: 2 devices in 2 steps */
+    ck_assert_ptr_nonnull(
+        strstr(text.at, "  waiting         0.040000 s      0.044000 s    +10.00 %\n"));
     const char *points = slurp(f->arena, dir, "plots/predicted.csv");
     ck_assert_ptr_nonnull(strstr(points, "suite,case,role,measured_s,predicted_s\n"
                                          "step,0,,0.165000000,0.150000000\n"));
@@ -542,7 +545,11 @@ static const struct {
     {{{"a", "sim", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL},
       {"b", "host", LUO_COMPLETE, 0x1234, 4, 2, false, 0, NULL}},
      2,
-     "run "},
+     "b: a step took 0.3 s, where 0.15 s were predicted: 100.0 % longer.\n"},
+    {{{"a", "host", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL},
+      {"b", "sim", LUO_COMPLETE, 0x1234, 4, 2, false, 0, NULL}},
+     2,
+     "a: a step took 0.15 s, where 0.3 s were predicted: 50.0 % shorter.\n"},
 };
 
 START_TEST(answer_first)

@@ -105,8 +105,37 @@ static void say_lost(luo_str *text, const luo_result *runs, int32_t n)
     luo_str_addf(text, " %s lost", lost > 1 ? "were" : "was");
 }
 
+/* A real run of what was simulated: how far off, and whether the range has it. */
+static void say_predicted(luo_str *text, const luo_result *simulated, const luo_result *real)
+{
+    const double predicted_s = simulated->step_mean_s, measured_s = real->step_mean_s;
+    if (!(predicted_s > 0) || !isfinite(measured_s)) return;
+    luo_str_addf(text, "%s: a step took %.4g s, where %.4g s ", real->name, measured_s,
+                 predicted_s);
+    if (simulated->range) {
+        luo_str_addc(text, '(');
+        luo_time_range_say(text, simulated->range, predicted_s);
+        luo_str_add(text, ") ");
+    }
+    const double error = measured_s / predicted_s - 1;
+    luo_str_addf(text, "were predicted: %.1f %% %s", 100 * fabs(error),
+                 error > 0 ? "longer" : "shorter");
+    if (simulated->range)
+        luo_str_add(text, measured_s < luo_result_low_s(simulated) ||
+                                  measured_s > luo_result_high_s(simulated)
+                              ? ", outside of the range"
+                              : ", within the range");
+    luo_str_add(text, ".\n");
+}
+
 void luo_compare_answer(luo_str *text, const luo_result *runs, int32_t n)
 {
+    if (n == 2 && is_simulated(&runs[0]) != is_simulated(&runs[1]) &&
+        strcmp(runs[0].seed, runs[1].seed) == 0) {
+        const int simulated = is_simulated(&runs[0]) ? 0 : 1;
+        say_predicted(text, &runs[simulated], &runs[1 - simulated]);
+        return;
+    }
     const luo_result *best = NULL, *next = NULL;
     const char *names[MOST];
     int32_t ntied = 0;

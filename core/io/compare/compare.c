@@ -202,38 +202,6 @@ static int32_t different(const luo_result *a, const luo_result *b)
     return -1;
 }
 
-/* Letters up to the last folder that all runs lie in. */
-static size_t shared_folders(const luo_result *runs, int32_t n)
-{
-    size_t end = 0;
-    for (size_t i = 0; runs[0].dir[i]; i++) {
-        for (int32_t k = 1; k < n; k++)
-            if (runs[k].dir[i] != runs[0].dir[i]) return end;
-        if (runs[0].dir[i] == '/') end = i + 1;
-    }
-    return 0; /* the same run twice: its whole path */
-}
-
-/* Two runs of one name would write the same row names; the folders in which they differ tell them
- * apart. */
-static bool tell_apart(luo_arena *arena, luo_result *runs, int32_t n)
-{
-    for (int32_t i = 0; i < n; i++)
-        for (int32_t j = 0; j < n; j++) {
-            if (i == j || strcmp(runs[i].name, runs[j].name) != 0) continue;
-            const size_t from = shared_folders(runs, n);
-            for (int32_t k = 0; k < n; k++) {
-                char *name = luo_arena_strdup(arena, runs[k].dir + from);
-                if (!name) return false;
-                for (char *p = name; *p; p++)
-                    if (*p == '/' || *p == ' ') *p = '_';
-                runs[k].name = name;
-            }
-            return true;
-        }
-    return true;
-}
-
 /* A run of a given number of steps that did not make them all: its tokens count over the time of
  * the longest run of the seed, so that it is behind every one that made them. */
 static double extent_of(const luo_result *runs, int32_t n, int32_t i)
@@ -334,13 +302,9 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
 luo_status luo_compare(luo_arena *arena, const luo_compare_opts *opts, luo_str *text,
                        luo_diags *diags)
 {
-    const char *const *dirs;
+    luo_result *runs;
     int32_t n;
-    LUO_TRY(luo_result_expand(arena, opts->paths, opts->npaths, &dirs, &n, diags));
-    luo_result *runs = LUO_NEW_N(arena, luo_result, n);
-    if (!runs) return LUO_ENOMEM;
-    for (int32_t i = 0; i < n; i++) LUO_TRY(luo_result_read(arena, dirs[i], &runs[i], diags));
-    if (!tell_apart(arena, runs, n)) return LUO_ENOMEM;
+    LUO_TRY(luo_result_read_all(arena, opts->paths, opts->npaths, &runs, &n, diags));
     settle(runs, n);
     return compare_runs(arena, opts, runs, n, text, diags);
 }

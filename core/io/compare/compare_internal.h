@@ -23,8 +23,8 @@ void luo_op_table_free(luo_op_table *t);
 luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *result,
                              luo_diags *diags);
 /* A row per op, then sums, whose names have a * in them: of an op over all layers, of all ops of a
- * kind, of all; the last two also to text (NULL: not wanted). Nothing when no step was traced in
- * both. */
+ * kind, of all, of what devices waited; all but the first also to text (NULL: not wanted). Nothing
+ * when no step was traced in both. */
 luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
                               luo_str *text, luo_err *err);
 /* predicted.c: OUT/plots/predicted.csv, if the reference or others were simulated and the other one
@@ -69,8 +69,8 @@ const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, 
 double luo_result_low_s(const luo_result *r);
 double luo_result_high_s(const luo_result *r);
 /* answer.c: one sentence: which run to choose, by how much, and whether that is more than ranges
- * allow for; of equal ones why; of one run its step. Nothing where seeds or backends differ. Pre:
- * goodput is settled. */
+ * allow for; of equal ones why; of one run its step; of a real run beside its prediction how far
+ * that is off. Else nothing where seeds or backends differ. Pre: goodput is settled. */
 void luo_compare_answer(luo_str *text, const luo_result *runs, int32_t n);
 /* The range of the best run, what it is made of, and who is within it. */
 void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n);

@@ -22,12 +22,19 @@ typedef struct op_sum { /* of one op in one attempt */
 
 typedef struct attempt {
     int64_t step, attempt;
+    double idle_s; /* of devices, from the first operation of any to the last end */
 } attempt;
+
+typedef struct span {
+    int64_t device;
+    double start_s, end_s;
+} span;
 
 typedef struct run_ops {
     attempt *attempt;
     op_sum *sum;
-    int32_t nattempt, cap_attempt, nsum, cap_sum;
+    span *span; /* of the last attempt, while rows of it come */
+    int32_t nattempt, cap_attempt, nsum, cap_sum, nspan, cap_span;
     luo_map index; /* (op, attempt) -> sum */
 } run_ops;
 
@@ -58,6 +65,7 @@ void luo_op_table_free(luo_op_table *t)
     for (int32_t i = 0; i < t->nruns; i++) {
         free(t->runs[i].attempt);
         free(t->runs[i].sum);
+        free(t->runs[i].span);
         luo_map_free(&t->runs[i].index);
     }
     luo_map_free(&t->index);
@@ -92,12 +100,43 @@ static int32_t op_of(luo_op_table *t, const char *op, const char *kind)
     }
 }
 
+static int by_device_and_start(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    return (x->start_s > y->start_s) - (x->start_s < y->start_s);
+}
+
+/* Of the last attempt: what no operation of a device covers, over its devices. */
+static void end_attempt(run_ops *r)
+{
+    double first_s = INFINITY, last_s = -INFINITY, covered_s = 0, until_s = -INFINITY;
+    int32_t devices = 0;
+    if (r->nspan == 0) return;
+    qsort(r->span, (size_t)r->nspan, sizeof *r->span, by_device_and_start);
+    for (int32_t i = 0; i < r->nspan; i++) {
+        const span *s = &r->span[i];
+        const bool next = i == 0 || s->device != s[-1].device;
+        if (next) until_s = -INFINITY;
+        devices += next;
+        covered_s += fmax(s->end_s - fmax(s->start_s, until_s), 0);
+        until_s = fmax(until_s, s->end_s);
+        first_s = fmin(first_s, s->start_s);
+        last_s = fmax(last_s, s->end_s);
+    }
+    r->attempt[r->nattempt - 1].idle_s = devices * (last_s - first_s) - covered_s;
+    r->nspan = 0;
+}
+
 /* Rows of one attempt stand together. */
 static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *cells)
 {
-    const attempt of = {cells[LUO_COL_OPS_step].whole, cells[LUO_COL_OPS_attempt].whole};
+    const attempt of = {cells[LUO_COL_OPS_step].whole, cells[LUO_COL_OPS_attempt].whole, 0};
+    const span now = {cells[LUO_COL_OPS_device].whole, cells[LUO_COL_OPS_t_start_s].number,
+                      cells[LUO_COL_OPS_t_end_s].number};
     const attempt *last = r->nattempt ? &r->attempt[r->nattempt - 1] : NULL;
     if (!last || last->step != of.step || last->attempt != of.attempt) {
+        end_attempt(r);
         if (!grow(&r->attempt, r->nattempt, &r->cap_attempt, sizeof *r->attempt)) return false;
         r->attempt[r->nattempt++] = of;
     }
@@ -111,8 +150,9 @@ static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *cells)
         r->sum[r->nsum++] = (op_sum){op, at, 0, 0};
     }
     r->sum[*slot].calls++;
-    r->sum[*slot].seconds +=
-        cells[LUO_COL_OPS_t_end_s].number - cells[LUO_COL_OPS_t_start_s].number;
+    r->sum[*slot].seconds += now.end_s - now.start_s;
+    if (!grow(&r->span, r->nspan, &r->cap_span, sizeof *r->span)) return false;
+    r->span[r->nspan++] = now;
     return true;
 }
 
@@ -123,6 +163,7 @@ luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *res
     luo_csv *in = luo_result_table(t->arena, result->dir, LUO_TABLE_OPS, diags);
     bool ok = true;
     while (ok && in && luo_csv_next(in, cells)) ok = add_row(t, &t->runs[run], cells);
+    end_attempt(&t->runs[run]);
     const luo_status st = luo_csv_close(in);
     return ok ? st : LUO_ENOMEM;
 }
@@ -147,6 +188,16 @@ static void add_common(pair_sum *sum, int which, const run_ops *r, const run_ops
         if (!has_attempt(other, &r->attempt[s->attempt])) continue;
         sum[s->op].calls[which] += s->calls;
         sum[s->op].seconds[which] += s->seconds;
+    }
+}
+
+/* What devices had no operation for, in attempts that both have. */
+static void add_idle(pair_sum *sum, int which, const run_ops *r, const run_ops *other)
+{
+    for (int32_t i = 0; i < r->nattempt; i++) {
+        if (!has_attempt(other, &r->attempt[i])) continue;
+        sum->calls[which]++;
+        sum->seconds[which] += r->attempt[i].idle_s;
     }
 }
 
@@ -232,12 +283,14 @@ static void tell(luo_str *text, const char *what, const pair_sum *s)
     luo_str_add(text, "\n");
 }
 
-/* By kind of instruction, and all together. */
-static luo_status put_kinds(luo_op_table *t, const pair_sum *sum, luo_table *csv, luo_str *text,
-                            luo_err *err)
+/* By kind of instruction, all together, and what is left of the devices' time. */
+static luo_status put_kinds(luo_op_table *t, int32_t run, const pair_sum *sum, luo_table *csv,
+                            luo_str *text, luo_err *err)
 {
-    pair_sum total = {0};
-    if (text) luo_str_add(text, "  operations, in the steps traced in both\n");
+    pair_sum total = {0}, idle = {0};
+    if (text)
+        luo_str_add(text, "  devices x time, in the steps traced in both; a call begins when its "
+                          "last rank has come\n");
     for (int kind = 0; kind <= LUO_INSTR_IO; kind++) {
         const char *name = luo_instr_kind_name((luo_instr_kind)kind);
         pair_sum all = {0};
@@ -248,7 +301,11 @@ static luo_status put_kinds(luo_op_table *t, const pair_sum *sum, luo_table *csv
         add_pair(&total, &all);
     }
     tell(text, "all", &total);
-    return put_row(csv, "*", "*", &total, err);
+    add_idle(&idle, 0, &t->runs[0], &t->runs[run]);
+    add_idle(&idle, 1, &t->runs[run], &t->runs[0]);
+    tell(text, "waiting", &idle);
+    LUO_TRY(put_row(csv, "*", "*", &total, err));
+    return put_row(csv, "*.waiting", "*", &idle, err);
 }
 
 luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
@@ -267,7 +324,7 @@ luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, con
         for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
             st = put_row(&csv, t->name[i].op, t->name[i].kind, &sum[i], err);
         if (st == LUO_OK) st = put_layers(t, sum, &csv, err);
-        if (st == LUO_OK) st = put_kinds(t, sum, &csv, text, err);
+        if (st == LUO_OK) st = put_kinds(t, run, sum, &csv, text, err);
     }
     const luo_status closed = luo_table_close(&csv, st == LUO_OK ? err : NULL);
     free(sum);

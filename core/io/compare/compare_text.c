@@ -107,12 +107,14 @@ void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n)
         fill_row(cells, &runs[i], &runs[0]);
         put_row(text, cells, width);
     }
-    if (n > 1) luo_str_addf(text, "goodput: %s\n", luo_goodput_means);
+    bool all = true;
+    for (int32_t i = 0; i < n; i++) all &= runs[i].state == LUO_COMPLETE;
+    if (!all) luo_str_addf(text, "goodput: %s\n", luo_goodput_means);
     luo_compare_range_text(text, runs, n);
     for (int32_t i = 0; i < n; i++) {
         const luo_result *result = &runs[i];
         if (result->measured && result->state != LUO_COMPLETE)
-            luo_str_addf(text, "%s: %s after %.4g s; its tokens count over %.4g s\n", result->name,
+            luo_str_addf(text, "%s: %s after %.6g s; its tokens count over %.6g s\n", result->name,
                          luo_run_state_name(result->state), result->total_s, result->extent_s);
         if (result->state == LUO_FAILED && result->error[0])
             luo_str_addf(text, "%s: failed: %s\n", result->name, result->error);

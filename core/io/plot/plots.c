@@ -160,7 +160,8 @@ static bool wanted(const plotter *p, int figure)
 static const char *title_of(const plotter *p, const luo_result *result, bool of_set)
 {
     const char *t =
-        luo_arena_printf(p->arena, "%s%s%s, %s, seed %s, %.*s", result->scenario,
+        luo_arena_printf(p->arena, "%s%s%s, %s, seed %s, %.*s",
+                         *result->scenario ? result->scenario : "plans",
                          of_set ? "" : ", ", of_set ? "" : result->policy, result->backend,
                          result->seed, p->o->column ? 8 : 16, result->scenario_hash);
     return t ? t : "";
@@ -172,11 +173,10 @@ static void keep(plotter *p, luo_status st)
 }
 
 /* Figures that hold several runs side by side, or one. */
-static void draw_common(plotter *p, const char *dir, const char *plots, const luo_result *runs,
-                        int32_t n)
+static void draw_common(plotter *p, const char *dir, const char *plots, const char *title,
+                        const luo_result *runs, int32_t n)
 {
     luo_arena *a = p->arena;
-    const char *title = title_of(p, &runs[0], n > 1);
     int64_t rows = 0, lost = 0, marks = 0;
     keep(p, luo_plotdata_timelost(a, runs, n, plots, &rows, p->diags)); /* names the runs */
     if (wanted(p, THROUGHPUT) || wanted(p, GOODPUT)) {
@@ -314,28 +314,31 @@ static bool is_ours(plotter *p, const char *dir)
     return false;
 }
 
+/* Of the others there is nothing to draw. */
+static void read_measured(plotter *p, const char *const *paths, int32_t npaths, luo_result **runs,
+                          int32_t *n)
+{
+    int32_t all = 0;
+    *n = 0;
+    keep(p, luo_result_read_all(p->arena, paths, npaths, runs, &all, p->diags));
+    for (int32_t i = 0; p->st == LUO_OK && i < all; i++)
+        if ((*runs)[i].measured) (*runs)[(*n)++] = (*runs)[i];
+}
+
 static void draw(plotter *p)
 {
-    const char *const *dirs;
+    luo_result *runs = NULL;
     int32_t n;
     if (without_run(p)) {
         draw_tables(p);
         return;
     }
-    keep(p, luo_result_expand(p->arena, &p->o->dir, 1, &dirs, &n, p->diags));
-    if (p->st != LUO_OK) return;
-    luo_result *runs = LUO_NEW_N(p->arena, luo_result, n);
-    if (!runs) keep(p, LUO_ENOMEM);
-    int32_t all = n;
-    n = 0;
-    for (int32_t i = 0; p->st == LUO_OK && i < all; i++) {
-        keep(p, luo_result_read(p->arena, dirs[i], &runs[n], p->diags));
-        n += p->st == LUO_OK && runs[n].measured; /* of the others there is nothing to draw */
-    }
+    read_measured(p, &p->o->dir, 1, &runs, &n);
     if (n == 0) return;
     const char *plots = p->st == LUO_OK ? plots_folder(p, p->o->dir) : NULL;
-    if (plots) draw_common(p, p->o->dir, plots, runs, n);
-    if (plots) draw_predicted(p, p->o->dir, plots, title_of(p, &runs[0], n > 1));
+    const char *title = title_of(p, &runs[0], n > 1);
+    if (plots) draw_common(p, p->o->dir, plots, title, runs, n);
+    if (plots) draw_predicted(p, p->o->dir, plots, title);
     for (int32_t i = 0; p->st == LUO_OK && i < n; i++) {
         const char *own = is_ours(p, runs[i].dir) ? plots_folder(p, runs[i].dir) : NULL;
         if (own) draw_run(p, own, &runs[i]);
@@ -366,6 +369,17 @@ static luo_status check(plotter *p)
     return LUO_OK;
 }
 
+/* Those of several seeds have bands instead. */
+static void draw_side_by_side(plotter *p, const char *plots, const char *title)
+{
+    luo_result *runs = NULL;
+    int32_t n;
+    read_measured(p, p->o->runs, p->o->nruns, &runs, &n);
+    for (int32_t i = 1; i < n; i++)
+        if (strcmp(runs[i].seed, runs[0].seed) != 0) return;
+    if (n > 1) draw_common(p, p->o->dir, plots, title, runs, n);
+}
+
 luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
                              luo_str *made, luo_diags *diags)
 {
@@ -373,6 +387,7 @@ luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const 
     LUO_TRY(check(&p));
     const char *plots = plots_folder(&p, opts->dir);
     if (plots) draw_predicted(&p, opts->dir, plots, title);
+    if (plots && opts->nruns > 0) draw_side_by_side(&p, plots, title);
     if (plots && wanted(&p, GOODPUT) && luo_result_has(plots, "bands.csv"))
         start(&p, names[GOODPUT], opts->dir, title, "bands=1; ");
     while (p.njobs > 0) reap(&p);

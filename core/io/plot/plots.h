@@ -15,6 +15,8 @@ typedef struct luo_plot_opts {
     const char *figure;  /* one figure; NULL: all that the data allow */
     bool column;         /* 84 mm wide instead of 174 mm (--column 1) */
     const char *gnuplot; /* program; NULL: gnuplot, found through PATH */
+    int32_t nruns;       /* of luo_plot_compared: run directories and result sets; 0: none */
+    const char *const *runs;
 } luo_plot_opts;
 
 /* Draws DIR/plots/FIGURE.svg and .png; for a result set also the figures of single runs into
@@ -25,7 +27,8 @@ typedef struct luo_plot_opts {
 luo_status luo_plot(luo_arena *arena, const luo_plot_opts *opts, luo_str *made, luo_diags *diags);
 /* The figures of a folder that holds what luo_compare wrote and perhaps no run: `predicted` if
  * there is a plots/predicted.csv with rows, `goodput` with bands over seeds if there is a
- * plots/bands.csv. Errors: as above. */
+ * plots/bands.csv, and of two runs or more of one seed the figures that they share. Errors: as
+ * above. */
 luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
                               luo_str *made, luo_diags *diags);
 

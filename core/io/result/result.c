@@ -343,3 +343,47 @@ luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t
     *nout = l.n;
     return LUO_OK;
 }
+
+/* Letters up to the last folder that all runs lie in. */
+static size_t shared_folders(const luo_result *runs, int32_t n)
+{
+    size_t end = 0;
+    for (size_t i = 0; runs[0].dir[i]; i++) {
+        for (int32_t k = 1; k < n; k++)
+            if (runs[k].dir[i] != runs[0].dir[i]) return end;
+        if (runs[0].dir[i] == '/') end = i + 1;
+    }
+    return 0; /* the same run twice: its whole path */
+}
+
+/* Two runs of one name would write the same row names; the folders in which they differ tell them
+ * apart. */
+static bool tell_apart(luo_arena *arena, luo_result *runs, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < n; j++) {
+            if (i == j || strcmp(runs[i].name, runs[j].name) != 0) continue;
+            const size_t from = shared_folders(runs, n);
+            for (int32_t k = 0; k < n; k++) {
+                char *name = luo_arena_strdup(arena, runs[k].dir + from);
+                if (!name) return false;
+                for (char *p = name; *p; p++)
+                    if (*p == '/' || *p == ' ') *p = '_';
+                runs[k].name = name;
+            }
+            return true;
+        }
+    return true;
+}
+
+luo_status luo_result_read_all(luo_arena *arena, const char *const *paths, int32_t n,
+                               luo_result **out, int32_t *nout, luo_diags *diags)
+{
+    const char *const *dirs;
+    LUO_TRY(luo_result_expand(arena, paths, n, &dirs, nout, diags));
+    luo_result *runs = *out = LUO_NEW_N(arena, luo_result, *nout);
+    if (!runs) return LUO_ENOMEM;
+    for (int32_t i = 0; i < *nout; i++)
+        LUO_TRY(luo_result_read(arena, dirs[i], &runs[i], diags));
+    return tell_apart(arena, runs, *nout) ? LUO_OK : LUO_ENOMEM;
+}

@@ -47,6 +47,10 @@ luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, l
  * folder; LUO_ENOMEM. */
 luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t n,
                              const char *const **out, int32_t *nout, luo_diags *diags);
+/* The same, read; runs of one name get those of the folders in which they differ. Errors: of both.
+ */
+luo_status luo_result_read_all(luo_arena *arena, const char *const *paths, int32_t n,
+                               luo_result **out, int32_t *nout, luo_diags *diags);
 /* text, or the form of it that does a terminal no harm: what others wrote is printed and drawn. */
 const char *luo_result_shown(luo_arena *arena, const char *text);
 /* Opens DIR/FILE of a table for luo_csv_next: cell i is column i of its definition. */
