@@ -12,6 +12,7 @@ typedef struct luo_explain {
     const luo_programs *set;
     const luo_memory *memory; /* of the devices of set, in order */
     luo_cost_ctx cost;
+    double closed_s;  /* a step by the closed form; 0: it does not know such plans */
     bool annotations; /* of parameters are printed, too */
     bool simulated;  /* a step was: */
     double step_s;   /* of it, on the cluster as it is */

@@ -11,6 +11,7 @@
 #include "core/cost/cost.h"
 #include "core/io/result/result.h"
 #include "core/plan/annotated.h"
+#include "core/plan/step/step.h"
 
 /* "layers.12.attn.q" -> "layers.*.attn.q": what differs between layers only is one row. */
 static void without_layer(const char *name, char *out, size_t size)
@@ -347,10 +348,17 @@ static void print_answer(FILE *out, const luo_explain *x)
     if (x->simulated) {
         fprintf(out, "; a step takes %.6f s", x->step_s);
         luo_cli_range_print(out, &x->range, x->step_s);
-        fprintf(out, ", %.4g tokens/s.\n", (double)luo_plan_tokens(x->plan) / x->step_s);
+    } else if (x->closed_s > 0) {
+        fprintf(out, "; a step takes %.4g s by the closed form (--simulate: as `sim` has it)",
+                x->closed_s);
     } else {
-        fputs("; --simulate says how long a step takes.\n", out);
+        fputs("; --simulate says how long a step takes", out);
     }
+    const double step_s = x->simulated ? x->step_s : x->closed_s;
+    if (step_s > 0)
+        fprintf(out, ", %.4g tokens/s, MFU %.1f %%", (double)luo_plan_tokens(x->plan) / step_s,
+                100 * luo_plan_mfu(x->plan, x->model, x->cluster, step_s));
+    fputs(".\n", out);
 }
 
 static luo_status print_parameters(FILE *out, const luo_explain *x, luo_err *err)
@@ -493,9 +501,11 @@ static void json_memory(luo_jsonw *json, const luo_explain *x)
 static void json_step(luo_jsonw *json, const luo_explain *x)
 {
     named_part p[PARTS];
+    if (x->closed_s > 0) luo_jsonw_num(json, "closed_step_s", x->closed_s, 9);
     if (!x->simulated) return;
     name_parts(&x->parts, p);
     luo_jsonw_num(json, "step_s", x->step_s, 9);
+    luo_jsonw_num(json, "mfu_ratio", luo_plan_mfu(x->plan, x->model, x->cluster, x->step_s), 6);
     luo_result_range_json(json, &x->range, x->step_s);
     luo_jsonw_num(json, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
     luo_jsonw_open(json, "parts", '{');

@@ -1,8 +1,10 @@
 /* verb_explain.c: `luoshu explain FILE`. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/explain/explain.h"
 #include "core/io/read/read.h"
+#include "core/plan/step/step.h"
 
 static luo_status print_program(luo_cli *cli, const luo_programs *set, const char *text,
                                 luo_err *err)
@@ -33,6 +35,19 @@ static luo_status weigh(luo_cli *cli, luo_explain *x, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status price(luo_cli *cli, luo_explain *x, const luo_stack *stack, luo_err *err)
+{
+    const luo_step_in in = {.model = x->model,
+                            .cluster = x->cluster,
+                            .stack = stack,
+                            .sequence_tokens = x->plan->sequence_tokens};
+    luo_step_cost cost;
+    if (!luo_plan_step_knows(x->plan)) return LUO_OK;
+    LUO_TRY(luo_plan_step(cli->arena, &in, x->plan, &cost, err));
+    x->closed_s = isfinite(cost.step) ? cost.step : 0;
+    return LUO_OK;
+}
+
 static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
 {
     luo_explain x = {.arena = cli->arena};
@@ -55,6 +70,7 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     x.set = set;
     x.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
     LUO_TRY(weigh(cli, &x, err));
+    LUO_TRY(price(cli, &x, &stack, err));
     x.annotations = luo_args_has(&cli->args, "annotations");
     x.simulated = luo_args_has(&cli->args, "simulate");
     if (x.simulated) {

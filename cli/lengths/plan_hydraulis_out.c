@@ -192,9 +192,36 @@ static void print_beyond(FILE *out, const luo_hydraulis_call *call)
             100 * b->over / b->tokens);
 }
 
+/* Simulated steps, else those of the pool; beside the fastest of the rivals. */
+static void print_answer(FILE *out, const luo_hydraulis_call *call)
+{
+    const double simulated_s = luo_hydraulis_mean(call, LUO_LENGTH_POLICY_HYDRAULIS, true);
+    const bool simulated = isfinite(simulated_s);
+    const double unit = simulated ? 1 : 1e-3; /* of the pool: ms */
+    const double own = luo_hydraulis_mean(call, LUO_LENGTH_POLICY_HYDRAULIS, simulated);
+    double best = INFINITY;
+    const char *rival = "";
+    if (call->nsteps == 0 || !isfinite(own)) return;
+    for (int p = 0; p < LUO_LENGTH_POLICIES; p++) {
+        const double other = luo_hydraulis_mean(call, (luo_length_policy)p, simulated);
+        if (p == LUO_LENGTH_POLICY_HYDRAULIS || !(other < best)) continue;
+        best = other;
+        rival = luo_length_policy_name((luo_length_policy)p);
+    }
+    fprintf(out, "A step of hydraulis takes %.4g s in the mean of %d batches, %s", unit * own,
+            call->nsteps, simulated ? "simulated" : "by the pool");
+    if (best > own * (1 + 1e-9))
+        fprintf(out, ": %.2g %% less than of %s, the next.\n", 100 * (1 - own / best), rival);
+    else if (isfinite(best))
+        fprintf(out, "; of %s %s.\n", rival, best < own * (1 - 1e-9) ? "less" : "the same");
+    else
+        fputs(".\n", out);
+}
+
 void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
 {
     FILE *out = luo_cli_out(cli);
+    print_answer(out, call);
     const luo_histogram *h = &call->found.histogram;
     double count = 0;
     for (int32_t i = 0; i < h->n; i++) count += h->count[i];

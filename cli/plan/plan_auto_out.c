@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "cli/plan/plan_answer.h"
 #include "cli/plan/plan_auto.h"
 #include "core/io/result/result.h"
 
@@ -57,18 +58,7 @@ static void say_candidate(luo_cli *cli, explanation *x, const luo_auto_call *cal
 static void say_shape(luo_cli *cli, explanation *x, const luo_plan *plan)
 {
     luo_str s = {0};
-    for (int32_t i = 0; i < plan->npipelines;) {
-        const luo_pipeline *p = &plan->pipelines[i];
-        int32_t n = 1;
-        while (i + n < plan->npipelines && plan->pipelines[i + n].nstages == p->nstages &&
-               plan->pipelines[i + n].micro_batches == p->micro_batches &&
-               luo_stage_tp(&plan->pipelines[i + n].stages[0]) == luo_stage_tp(&p->stages[0]))
-            n++;
-        luo_str_addf(&s, "%s%d x (tp %d, cp %d, pp %d, %d micro-batches of %d)", i ? " + " : "", n,
-                     luo_stage_tp(&p->stages[0]), p->stages[0].context_parallel, p->nstages,
-                     p->micro_batches, p->micro_batch_sequences);
-        i += n;
-    }
+    luo_plan_shape_say(&s, plan);
     say(cli, x, "pipelines %s; zero %d, %s%s", luo_str_get(&s), plan->zero,
         luo_sched_name(plan->schedule), plan->sequence_parallel ? ", sequence parallelism" : "");
     luo_str_free(&s);
@@ -183,12 +173,47 @@ static void explain(luo_cli *cli, explanation *x, const luo_auto_call *call)
     say_slowest(cli, x, call);
 }
 
+/* The fastest of the other plans. -1: there is none. */
+static int next_of(const luo_auto_call *call)
+{
+    const luo_auto_candidate *best = best_of(call);
+    int next = -1;
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
+        const luo_auto_candidate *c = &call->answer.at[k];
+        if (!c->plan || luo_plan_hash(c->plan) == luo_plan_hash(best->plan)) continue;
+        if (next < 0 || c->step.seconds < call->answer.at[next].step.seconds) next = k;
+    }
+    return next;
+}
+
+static void print_answer(luo_cli *cli, const luo_auto_call *call)
+{
+    const luo_auto_candidate *best = best_of(call);
+    const luo_time_range *range = &call->range[call->answer.best];
+    const int next = next_of(call);
+    luo_plan_answer answer = {.file = luo_plan_file(cli, 0),
+                              .plan = best->plan,
+                              .model = call->model,
+                              .cluster = call->cluster,
+                              .step_s = best->step.seconds,
+                              .range = range,
+                              .memory_ratio = best->step.memory_ratio};
+    if (next >= 0) {
+        const luo_auto_candidate *c = &call->answer.at[next];
+        answer.next = luo_arena_printf(cli->arena, "of %s", luo_auto_planner_name(c->planner));
+        answer.next_s = c->step.seconds;
+        answer.apart = luo_cli_range_apart(range, answer.step_s, &call->range[next], answer.next_s);
+    }
+    luo_plan_answer_print(cli, &answer);
+}
+
 void luo_auto_text(luo_cli *cli, const luo_auto_call *call)
 {
     FILE *out = luo_cli_out(cli);
     const luo_auto_candidate *best = best_of(call);
     char plan[17], program[17];
     explanation x;
+    print_answer(cli, call);
     explain(cli, &x, call);
     for (int i = 0; i < x.n; i++) fprintf(out, "%s\n", x.line[i]);
     fprintf(out, "plan %s: %s, simulated step %.6f s",

@@ -82,10 +82,41 @@ static void print_head(FILE *out, const luo_hap_call *call)
             call->params ? "of " : "of the cost model", call->params ? call->params : "");
 }
 
+/* The simulated step, else the additive one; beside the best of the usual ways by the latter. */
+static void print_answer(FILE *out, const luo_hap_call *call)
+{
+    const bool simulated = isfinite(call->step_s);
+    const double own = call->result->cost_s;
+    luo_str text = {0};
+    int best = -1;
+    for (int b = 0; b < LUO_HAP_BASELINES; b++)
+        if (call->against[b] &&
+            (best < 0 || call->against[b]->cost_s < call->against[best]->cost_s))
+            best = b;
+    luo_str_addf(&text, "A step takes %.4g s", simulated ? call->step_s : own);
+    if (simulated) {
+        luo_str_add(&text, " (");
+        luo_time_range_say(&text, &call->range, call->step_s);
+        luo_str_addc(&text, ')');
+    } else {
+        luo_str_add(&text, " by the additive objective");
+    }
+    if (best >= 0 && call->against[best]->cost_s > own)
+        luo_str_addf(&text, "; by the additive objective %.2g %% less than %s, the best usual way",
+                     100 * (1 - own / call->against[best]->cost_s),
+                     luo_hap_baseline_name((luo_hap_baseline)best));
+    else if (best >= 0)
+        luo_str_addf(&text, "; by the additive objective %s is as good",
+                     luo_hap_baseline_name((luo_hap_baseline)best));
+    fprintf(out, "%s.\n", luo_str_get(&text));
+    luo_str_free(&text);
+}
+
 void luo_hap_call_text(luo_cli *cli, const luo_hap_call *call)
 {
     FILE *out = luo_cli_out(cli);
     const luo_hap_result *result = call->result;
+    print_answer(out, call);
     print_head(out, call);
     fprintf(out, "step %.6f s, additive: compute %.6f, communication %.6f; start %s, %d rounds\n",
             result->cost_s, result->parts.compute_s, result->parts.communication_s,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/plan/plan_answer.h"
 #include "cli/plan/plan_malleus.h"
 #include "core/base/devset.h"
 #include "core/io/result/result.h"
@@ -93,6 +94,29 @@ static void print_offers(FILE *out, const luo_malleus_call *call)
                 simulated, offers->n);
 }
 
+static void print_answer(luo_cli *cli, const luo_malleus_call *call)
+{
+    const luo_malleus_answer *a = &call->answer;
+    const luo_offers *offers = &call->offers;
+    const bool simulated = call->step_s >= 0;
+    luo_plan_answer answer = {
+        .file = luo_plan_file(cli, 0),
+        .plan = a->plan,
+        .model = call->model,
+        .cluster = call->cluster,
+        .step_s = simulated ? call->step_s : ranked(call, &a->found->plans[0]) * a->tau_s,
+        .closed = !simulated,
+        .range = simulated ? &call->range : NULL,
+        .memory_ratio = -1,
+        .apart = ""};
+    if (!call->closed_form && offers->n > 1 && offers->at[1].step_s >= 0 &&
+        isfinite(offers->at[1].step_s)) {
+        answer.next = luo_arena_printf(cli->arena, "the plan of %s", offers->at[1].from);
+        answer.next_s = offers->at[1].step_s;
+    }
+    luo_plan_answer_print(cli, &answer);
+}
+
 void luo_malleus_call_text(luo_cli *cli, const luo_malleus_call *call)
 {
     FILE *out = luo_cli_out(cli);
@@ -100,6 +124,7 @@ void luo_malleus_call_text(luo_cli *cli, const luo_malleus_call *call)
     const luo_malleus_plan *plan = &a->found->plans[0];
     char h[17], g[17];
     luo_str text = {0};
+    print_answer(cli, call);
     print_stages(out, call);
     fprintf(out, "plan %s: %s\n", luo_hash_print(luo_plan_hash(a->plan), h),
             luo_plan_file(cli, 0));

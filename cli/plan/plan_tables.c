@@ -282,12 +282,13 @@ static void print_text(luo_cli *cli, const call *c)
     char program[17];
     explanation x;
     explain(cli->arena, &x, c);
-    for (int i = 0; i < x.n; i++) fprintf(out, "%s\n", x.line[i]);
-    fprintf(out,
-            "%s: %lld samples a step%s, simulated step %.6f s (program %s)\nplanning: %.3f s\n",
+    fprintf(out, "Choose %s: a step of %lld samples takes %.4g s, memory %.1f %% full%s.\n",
             luo_tables_way_of((luo_tables_way)c->answer.best)->name, (long long)c->in.batch,
-            c->samples.synthetic ? ", keys are synthetic" : "", best_of(c)->step.seconds,
-            luo_hash_print(best_of(c)->program, program), c->planning_s);
+            best_of(c)->step.seconds, 100 * best_of(c)->step.memory_ratio,
+            c->samples.synthetic ? " (keys are synthetic)" : "");
+    for (int i = 0; i < x.n; i++) fprintf(out, "%s\n", x.line[i]);
+    fprintf(out, "simulated step %.6f s (program %s)\nplanning: %.3f s\n",
+            best_of(c)->step.seconds, luo_hash_print(best_of(c)->program, program), c->planning_s);
 }
 
 static double seconds_or_nan(double seconds)

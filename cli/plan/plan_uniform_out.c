@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/plan/plan_answer.h"
 #include "cli/plan/plan_shares.h"
 #include "core/io/result/result.h"
 
@@ -108,26 +109,42 @@ static void print_why(FILE *out, const luo_uniform_call *call)
 
 static void print_choice(FILE *out, const luo_uniform_call *call)
 {
-    char h[17];
     if (!call->by_simulation) return;
     fprintf(out,
             "chosen by simulated step among %d: the best by closed form, and the best of "
             "other sizes",
             call->nplans);
-    if (call->nplans > 1)
-        fprintf(out, "; next, plan %s: %.6f s%s",
-                luo_hash_print(luo_plan_hash(call->plan[1].result->plan), h),
-                call->plan[1].step.seconds, call->apart);
     for (int32_t i = 1; i < call->nplans; i++)
         if (call->plan[i].result == call->closed)
             fprintf(out, "; best by closed form: %.6f s", call->plan[i].step.seconds);
     fputc('\n', out);
 }
 
+static void print_answer(luo_cli *cli, const luo_uniform_call *call)
+{
+    const luo_judged_plan *first = &call->plan[0];
+    luo_plan_answer answer = {.file = luo_plan_file(cli, 0),
+                              .plan = first->result->plan,
+                              .model = call->model,
+                              .cluster = call->cluster,
+                              .step_s = first->step.seconds,
+                              .range = &call->range,
+                              .memory_ratio = memory_of(first),
+                              .apart = call->apart};
+    if (call->by_simulation && call->nplans > 1) {
+        const uint64_t next = luo_plan_hash(call->plan[1].result->plan);
+        char h[17];
+        answer.next = luo_arena_printf(cli->arena, "plan %s", luo_hash_print(next, h));
+        answer.next_s = call->plan[1].step.seconds;
+    }
+    luo_plan_answer_print(cli, &answer);
+}
+
 void luo_uniform_text(luo_cli *cli, const luo_uniform_call *call)
 {
     FILE *out = luo_cli_out(cli);
     char g[17];
+    print_answer(cli, call);
     fprintf(out, "%-4s %-16s %3s %3s %3s %4s  %3s %-9s %-6s %-9s %-9s %12s %12s %7s %7s %6s  %s\n",
             "rank", "plan", "tp", "cp", "pp", "dp", "mb", "schedule", "layers", "recompute", "zero",
             "objective_s", "simulated_s", "memory", "exposed", "bubble", "file");

@@ -10,7 +10,7 @@ quiet() { grep -v '^planning: '; }
 "$LUOSHU" plan uniform $m $eight $sizes --tp 2 --pp 2 --zero 1 --recompute selective --out u.json | quiet
 "$LUOSHU" check u.json $m $eight
 "$LUOSHU" explain u.json $m $eight --annotations | sed -n '1,/^communication/p'
-"$LUOSHU" plan hap $m $mixed --batch 64 --seq-length 512 --out h.json | sed -nE 's/ in [0-9.]+ s$//; 1,15p; /^lm_head/,$p'
+"$LUOSHU" plan hap $m $mixed --batch 64 --seq-length 512 --out h.json | sed -nE 's/ in [0-9.]+ s$//; 1,16p; /^lm_head/,$p'
 "$LUOSHU" check h.json $m $mixed
 "$LUOSHU" plan auto $m $mixed $sizes --out a.json | quiet
 "$LUOSHU" plan malleus $m $eight $sizes --out w.json | quiet

@@ -5,9 +5,9 @@ at="--model $S/models/tiny-gpt.yaml --cluster $S/clusters/h20x24-h800x8.yaml --d
 cut() { sed -E 's/ in [0-9.]+ s$//'; }
 hap() { "$LUOSHU" plan hap $at "$@"; }
 hap --batch 64 | cut
-hap --batch 64 --search dp --starts even --rules bh | sed -n 2p
-hap --batch 64 --segments layer --integer off | sed -n 2,7p
-hap --batch 64 --baseline dp-ev --grouped off --factors off | sed -n 2p
+hap --batch 64 --search dp --starts even --rules bh | sed -n 3p
+hap --batch 64 --segments layer --integer off | sed -n 3,8p
+hap --batch 64 --baseline dp-ev --grouped off --factors off | sed -n 3p
 cat >params.json <<'X'
 {"schema": "luoshu.params/1", "hap": {
   "types": [{"profile": "h20", "gemm_tflop_per_s": 100, "attn_tflop_per_s": 60, "elt_gbytes_per_s": null},
@@ -19,11 +19,11 @@ cat >params.json <<'X'
 X
 hap --batch-per-device 2 --seq-length 32 --params params.json --json >one; hap --batch-per-device 2 --seq-length 32 --params params.json --json >two
 cut_hap() { sed -e '/^    "time_s"/d' -e '/^  "range": {/,/^  },/d' "$1"; }
-cut_hap one >one.cut; cut_hap two | cmp - one.cut && head -n 34 one.cut && tail -n 24 one.cut
-hap --batch 64 --compat --params params.json | sed -n 2,6p
+cut_hap one >one.cut; cut_hap two | cmp - one.cut && head -n 35 one.cut && tail -n 24 one.cut
+hap --batch 64 --compat --params params.json | sed -n 3,7p
 # a slow device is a type of its own, by the health of the cluster or by --rates
 (sed "s#profile: \.\.#profile: $S#" "$S/clusters/h20-24.yaml"; echo 'health: [{target: "device:3", state: slow, slowdown: 5}]') >slow.yaml
-small() { "$LUOSHU" plan hap --model "$S/models/tiny-gpt.yaml" --dtype bf16 --batch 768 "$@" | sed -n '2,/^operation/p'; }
+small() { "$LUOSHU" plan hap --model "$S/models/tiny-gpt.yaml" --dtype bf16 --batch 768 "$@" | sed -n '3,/^operation/p'; }
 small --cluster slow.yaml; printf 'device,rate\n3,5\n' >rates.csv; small --cluster "$S/clusters/h20-24.yaml" --rates rates.csv; rm slow.yaml rates.csv
 sed 's/"attn_tflop_per_s": 60, //' params.json >none.json; hap --params none.json
 sed 's/"h20"/"h21"/' params.json >other.json; hap --params other.json
@@ -32,14 +32,14 @@ hap --zero 1; hap --memory table; hap --steps 3; hap --batch 4000000 --zero off
 for rules in x B '' bhq; do hap --rules "$rules"; done; hap --starts ''
 # what the published planner and the baselines do not follow
 for option in 'zero on' 'zero auto' 'starts even' 'memory on' 'grouped on' 'factors on' 'integer on'; do hap --compat --${option% *} ${option#* }; done
-hap --batch 64 --params params.json --compat --zero off --starts prop --memory off --grouped off --factors off --integer off | sed -n 2p
+hap --batch 64 --params params.json --compat --zero off --starts prop --memory off --grouped off --factors off --integer off | sed -n 3p
 for option in 'zero on' 'starts even' 'memory on' 'factors on' 'rules b'; do hap --baseline dp-ev --${option% *} ${option#* }; done
-hap --batch 64 --params params.json --compat --baseline dp-cp | sed -n 2p
+hap --batch 64 --params params.json --compat --baseline dp-cp | sed -n 3p
 hap --batch 64 --out p.json >/dev/null; grep -c '"tensor"' p.json; grep -E '"(wpe|layers.0.attn.out|d.layers.0.attn.out(@.*)?|d.layers.0.attn.k.bias)"' p.json
 files="--model $S/models/tiny-gpt.yaml --cluster $S/clusters/h20x24-h800x8.yaml"
 at() { echo "== $1"; "$LUOSHU" check q.json $files; }
 "$LUOSHU" check p.json $files; "$LUOSHU" explain p.json $files --simulate | sed -n '/^communication/,/^simulated/p'
-hap --batch 64 --rank simulated | sed -n 2,3p
+hap --batch 64 --rank simulated | sed -n 3,4p
 grep -v '"tensor": "layers.0.norm1"' p.json >q.json; at 'one is missing'
 sed 's/"tensor": "layers.0.norm2", "annotation": "\[0-31\]{-1:32}"/"tensor": "layers.0.norm2", "annotation": "[0-31]{1:32}"/' p.json >q.json; at 'another way'
 sed 's/"tensor": "layers.0.mlp.up.bias"/"tensor": "layers.0.mlp.up.bais"/' p.json >q.json; at 'no such tensor'

@@ -38,10 +38,10 @@ p --lengths classes.csv --budget 2000 --steps 1 --stragglers none
 printf '{"timestamp": %d, "input_length": %d, "output_length": 8}\n' 0 12 5 192 9 30 12 442 20 61 >trace.jsonl
 "$LUOSHU" import lengths-mooncake trace.jsonl
 for how in cut split; do
-    p --lengths lengths.csv --long $how --budget 1000 --ctx 128 --os 2,4,1 --force --proposal floor | head -2
+    p --lengths lengths.csv --long $how --budget 1000 --ctx 128 --os 2,4,1 --force --proposal floor | head -3
 done
 "$LUOSHU" import lengths-mooncake trace.jsonl --histogram log2 --out log2.csv
-p --lengths log2.csv --budget 1000 --ctx 128 --os 2,4,1 --force --proposal floor | head -2
+p --lengths log2.csv --budget 1000 --ctx 128 --os 2,4,1 --force --proposal floor | head -3
 # the published pool with its own memory formula: strategies and their caps; half of what moves is hidden, in bf16
 big() { "$LUOSHU" plan hydraulis --model "${model:-$S/models/llama-32b.yaml}" --cluster "$S/clusters/a800-32.yaml" \
     --pool "$S/pools/32b-a800.csv" --force "$@" >out; code=$?; grep -v '^ .*mixed' out | sed -E 's/ \([0-9.]+ s\)$//'

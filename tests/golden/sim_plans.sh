@@ -21,3 +21,7 @@ ls own-all/seed1
 $LUOSHU sim tp1.plan.json "$S/examples/small.yaml" $with --quiet
 $LUOSHU sim tp1.plan.json tp1.plan.json $with --quiet
 $LUOSHU sim tp1.plan.json tp2.plan.json $with --set seed=1 --quiet
+# `explain` has the step and the MFU that `sim` has.
+$LUOSHU explain tp2.plan.json $with --simulate --json --quiet 2>explain.txt |
+    sed -nE 's/^ *"(step_s|mfu_ratio)": ([^,]*),$/\1 \2/p'
+sed -nE 's/^ *"(step_mean_s|mfu_ratio)": ([^,]*),$/\1 \2/p' all/tp2/summary.json

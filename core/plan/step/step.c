@@ -25,6 +25,21 @@ double luo_step_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
     return flops(96, B, s, L, h, V);
 }
 
+double luo_plan_mfu(const luo_plan *plan, const luo_model *model, const luo_cluster *cluster,
+                    double step_s)
+{
+    double peak = 0;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++) {
+            const luo_stage *st = &plan->pipelines[i].stages[k];
+            for (int32_t d = 0; d < st->ndev; d++)
+                peak += luo_cluster_profile(cluster, st->dev[d])->peak_flops[plan->dtype];
+        }
+    const double flop = (double)luo_plan_tokens(plan) *
+                        luo_model_flops_per_token(model, plan->sequence_tokens);
+    return step_s > 0 && peak > 0 ? flop / (peak * step_s) : 0;
+}
+
 /* ---- what is known ---- */
 
 static bool same_layout(const luo_plan *plan, int32_t i)

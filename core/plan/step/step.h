@@ -48,6 +48,11 @@ bool luo_plan_step_knows(const luo_plan *plan);
 luo_status luo_plan_step(luo_arena *scratch, const luo_step_in *in, const luo_plan *plan,
                          luo_step_cost *out, luo_err *err);
 
+/* Model FLOP of a step (luo_model_flops_per_token) over what the devices of the plan could do in
+ * step_s seconds by their peak of its data type; 0: step_s is not positive. */
+double luo_plan_mfu(const luo_plan *plan, const luo_model *model, const luo_cluster *cluster,
+                    double step_s);
+
 /* FLOP of one step of B sequences of s tokens (SC'21 eq. 3): 72 form without recompute,
  * 96 form with full recompute; attention in full, the head once. Exact but for one rounding. */
 double luo_step_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
