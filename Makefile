@@ -46,6 +46,8 @@ EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json sce
          scenarios/host/demo.yaml scenarios/host/ranks8.yaml scenarios/host/chosen.yaml \
          scenarios/host/llama-5m.yaml scenarios/host/plans/ranks-8.json \
          plots/*.gp))
+# Style and script of report.html, the library first.
+PAGE := plots/report/uplot.css plots/report/report.css plots/report/uplot.js plots/report/report.js
 # Profiles, their tables and stacks, which files may name without a path.
 BUILTIN := $(sort $(wildcard scenarios/profiles/*.yaml scenarios/profiles/tables/*.csv \
            scenarios/profiles/stacks/*.yaml))
@@ -111,6 +113,9 @@ $(SIM_LIB): $(call obj,$(SIM_SRC) $(SIM_CXX))
 $(B)/gen/embed.c: $(EMBED) cli/embed.sh
 	@mkdir -p $(@D)
 	@./cli/embed.sh cli/embed.h luo_embedded luo_embedded_files $(EMBED) > $@.tmp && mv $@.tmp $@
+$(B)/gen/page.c: $(PAGE) cli/embed.sh
+	@mkdir -p $(@D)
+	@./cli/embed.sh cli/embed.h luo_embedded luo_embedded_page $(PAGE) > $@.tmp && mv $@.tmp $@
 $(B)/gen/builtin.c: $(BUILTIN) cli/embed.sh
 	@mkdir -p $(@D)
 	@./cli/embed.sh core/io/builtin.h luo_builtin luo_builtin_files $(BUILTIN) > $@.tmp && mv $@.tmp $@
@@ -118,7 +123,7 @@ $(B)/gen/builtin.c: $(BUILTIN) cli/embed.sh
 $(B)/core/io/builtin_files.o: $(B)/gen/builtin.c
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS) -c $< -o $@
-$(B)/gen/embed.o: $(B)/gen/embed.c
+$(B)/gen/embed.o $(B)/gen/page.o: %.o: %.c
 	@$(CC) $(CFLAGS) -c $< -o $@
 # What `luoshu version` prints; remade only when it changes.
 BUILD_FLAGS := $(OPT)$(if $(SAN), -fsanitize=$(SAN))
@@ -130,7 +135,7 @@ $(B)/gen/stamp: FORCE
 	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
 $(B)/cli/build_info.o: $(B)/gen/stamp
 FORCE:
-$(CLI_LIB): $(call obj,$(CLI_SRC)) $(B)/gen/embed.o
+$(CLI_LIB): $(call obj,$(CLI_SRC)) $(B)/gen/embed.o $(B)/gen/page.o
 	@rm -f $@; ar rcs $@ $^
 # The coordinator's part of exec alone: nothing in it knows MPI. Of sim what knows no SimGrid, and what the rest calls.
 $(BIN): $(B)/cli/main.o $(BIN_SIM) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) $(BIN_NEEDS)

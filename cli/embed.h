@@ -1,4 +1,4 @@
-/* embed.h: the demo's inputs and the figures, built into the command. */
+/* embed.h: the demo's inputs, the figures and the report's page, built into the command. */
 #ifndef LUO_CLI_EMBED_H
 #define LUO_CLI_EMBED_H
 
@@ -7,4 +7,6 @@ typedef struct luo_embedded {
 } luo_embedded;
 
 extern const luo_embedded luo_embedded_files[];
+/* Style and script of report.html, in the order in which they stand. */
+extern const luo_embedded luo_embedded_page[];
 #endif

@@ -8,7 +8,7 @@ echo "#include \"$header\""
 echo "const $type $table[] = {"
 for f in "$@"; do
     printf '    {"%s",\n' "$f"
-    sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/     "/' -e 's/$/\\n"/' "$f"
+    sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/?/\\?/g' -e 's/^/     "/' -e 's/$/\\n"/' "$f"
     printf '    },\n'
 done
 echo '    {0, 0},'

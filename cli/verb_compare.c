@@ -1,4 +1,4 @@
-/* verb_compare.c: `luoshu compare RUN...`. */
+/* verb_compare.c: `luoshu compare RUN..`. */
 #include <dirent.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -152,7 +152,7 @@ static luo_status compare_runs(luo_cli *cli, const char *out, int32_t *figures)
         .dir = out, .nruns = cli->args.nfiles, .runs = cli->args.files};
     luo_str text = {0};
     LUO_TRY(luo_cli_fail(cli, luo_inputs_on_off(&cli->args, "plots", &plots, &err), &err));
-    luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
+    const luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
     fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);
     return st == LUO_OK && plots ? luo_cli_draw_compared(cli, &draw, title(cli), figures) : st;

@@ -405,6 +405,12 @@ static const luo_option plot_options[] = {
     {"seed", "N", "of syn-web, syn-code: of what is drawn (0)"},
 };
 
+static const luo_option report_options[] = {
+    {"out", "DIR", "where to write (what is given alone; of several `report`)"},
+    FORCE,
+    {"plots", "ON", "draw figures that are not there: on or off (on)"},
+};
+
 static const luo_option help_options[] = {
     {"json-schema", NULL, "the JSON Schema (draft 2020-12) of a kind of file, for editors"},
 };
@@ -644,6 +650,18 @@ const luo_verb luo_verbs[] = {
      "0 2 3 4",
      NULL,
      luo_verb_plot_run},
+    {"report",
+     "luoshu report RUN|SET.. [options]",
+     "Makes one page of runs, which opens from disk without a network: the answer, a table that "
+     "sorts, throughput over time, a timeline of traced steps, figures, assumptions, origin.",
+     "one page of runs",
+     report_options,
+     N(report_options),
+     "report.html, and plots/ where there were none",
+     {"luoshu report luoshu-demo", NULL},
+     "0 2 3 4",
+     "luoshu.report/1",
+     luo_verb_report_run},
     {"help",
      "luoshu help [VERB | plan PLANNER | KIND[.KEY] | TABLE | files | limits | profiles]",
      "Prints the list of verbs, the help of one, the keys of a kind of file, the columns of a"
@@ -679,7 +697,7 @@ const luo_verb *luo_verb_find(const char *name)
 }
 
 /* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"report", "replay", "sweep"};
+static const char *const later[] = {"replay", "sweep"};
 
 luo_status luo_verb_unknown(const char *word, luo_err *err)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing: as root, through sudo, or by saying how.
-# usage: tests/deps.sh build|lint|torch|bundle ...
+# usage: tests/deps.sh build|lint|torch|bundle|page ...
 set -u
 want=()
 for set in "$@"; do
@@ -10,6 +10,7 @@ for set in "$@"; do
                   libopenmpi-dev openmpi-bin libopenblas-dev libglpk-dev) ;;
     bundle) want+=(patchelf binutils xz-utils) ;;
     torch) want+=(python3-torch) ;;
+    page) want+=(chromium) ;;
     lint) want+=(clang cppcheck libclang-rt-14-dev clang-format) ;;
     *) echo "tests/deps.sh: unknown set $set" >&2; exit 2 ;;
     esac

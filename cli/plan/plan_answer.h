@@ -1,4 +1,4 @@
-/* plan_answer.h: the sentence above what a planner prints: what to choose, and how long it takes. */
+/* plan_answer.h: the sentence above what a planner prints: what to choose, how long it takes. */
 #ifndef LUO_CLI_PLAN_PLAN_ANSWER_H
 #define LUO_CLI_PLAN_PLAN_ANSWER_H
 #include "cli/cli.h"

@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/range.h"
+#include "cli/verb_report.h"
 #include "core/io/files.h"
 #include "sim/sim.h"
 
@@ -128,7 +129,9 @@ static luo_status demo(luo_cli *cli, luo_err *err)
     luo_set_close(&set, false, NULL); /* the run has, unless it did not begin */
     /* That one of the three policies does not survive the failures is what the demo shows. */
     if (st != LUO_OK && st != LUO_ENO) return st;
-    return luo_demo_real(cli, dir);
+    st = luo_demo_real(cli, dir);
+    const luo_status page = luo_cli_report(cli, &dir, 1, dir);
+    return st == LUO_OK ? page : st;
 }
 
 luo_status luo_verb_demo_run(luo_cli *cli)

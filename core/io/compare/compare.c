@@ -269,6 +269,38 @@ static bool other_seed(const luo_result *a, const luo_result *b)
     return strcmp(a->seed, b->seed) != 0 && strcmp(a->backend, b->backend) == 0;
 }
 
+static void say(const luo_result *runs, int32_t n, const luo_seed_stats *seeds, luo_str *answer,
+                luo_str *notes)
+{
+    if (seeds->answer[0])
+        luo_str_addf(answer, "%s\n", seeds->answer);
+    else
+        luo_compare_answer(answer, runs, n);
+    luo_compare_notes(notes, runs, n);
+}
+
+luo_status luo_compare_say(luo_arena *arena, const luo_result *runs, int32_t n, luo_str *answer,
+                           luo_str *notes, luo_err *err)
+{
+    luo_seed_stats seeds;
+    LUO_TRY(luo_seed_stats_of(arena, runs, n, &seeds, err));
+    say(runs, n, &seeds, answer, notes);
+    return answer->failed || notes->failed ? luo_err_nomem(err) : LUO_OK;
+}
+
+static void say_all(const luo_result *runs, int32_t n, const luo_seed_stats *seeds, luo_str *text)
+{
+    luo_str notes = {0};
+    luo_str answer = {0};
+    say(runs, n, seeds, &answer, &notes);
+    luo_str_add(text, luo_str_get(&answer));
+    luo_compare_table(text, runs, n);
+    luo_str_add(text, luo_str_get(&notes));
+    text->failed |= answer.failed || notes.failed;
+    luo_str_free(&answer);
+    luo_str_free(&notes);
+}
+
 static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_result *runs,
                                int32_t n, luo_str *text, luo_diags *diags)
 {
@@ -279,9 +311,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
     if (st == LUO_OK) st = write_json(o, runs, n, &seeds, &err);
     if (st != LUO_OK) return luo_diags_err(diags, &err);
-    if (seeds.answer[0]) luo_str_addf(text, "%s\n", seeds.answer);
-    else luo_compare_answer(text, runs, n);
-    luo_compare_text(text, runs, n);
+    say_all(runs, n, &seeds, text);
     luo_op_table *ops = luo_op_table_new(arena, n);
     st = !ops                        ? LUO_ENOMEM
          : n > 1 && runs[0].measured ? luo_op_table_read(ops, 0, &runs[0], diags)
@@ -299,12 +329,19 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     return st != LUO_OK ? st : answer;
 }
 
+luo_status luo_compare_read(luo_arena *arena, const char *const *paths, int32_t npaths,
+                            luo_result **runs, int32_t *n, luo_diags *diags)
+{
+    LUO_TRY(luo_result_read_all(arena, paths, npaths, runs, n, diags));
+    settle(*runs, *n);
+    return LUO_OK;
+}
+
 luo_status luo_compare(luo_arena *arena, const luo_compare_opts *opts, luo_str *text,
                        luo_diags *diags)
 {
     luo_result *runs;
     int32_t n;
-    LUO_TRY(luo_result_read_all(arena, opts->paths, opts->npaths, &runs, &n, diags));
-    settle(runs, n);
+    LUO_TRY(luo_compare_read(arena, opts->paths, opts->npaths, &runs, &n, diags));
     return compare_runs(arena, opts, runs, n, text, diags);
 }

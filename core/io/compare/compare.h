@@ -13,6 +13,25 @@ typedef struct luo_compare_opts {
     luo_jsonw *json;      /* gets what compare.json says under `compared`; NULL: nobody */
 } luo_compare_opts;
 
+/* Runs of these paths as they are compared: read, told apart, goodput over equal times. Errors:
+ * those of luo_result_read_all. */
+luo_status luo_compare_read(luo_arena *arena, const char *const *paths, int32_t npaths,
+                            luo_result **runs, int32_t *n, luo_diags *diags);
+
+/* What stands above and below the table: one sentence, or nothing; lines of ranges, and of runs
+ * that are not whole. Pre: luo_compare_read. Errors: LUO_ENOMEM. */
+luo_status luo_compare_say(luo_arena *arena, const luo_result *runs, int32_t n, luo_str *answer,
+                           luo_str *notes, luo_err *err);
+
+/* The table for people, cell by cell. */
+enum { LUO_COMPARE_CELLS = 14, LUO_COMPARE_CELL = 24 };
+typedef char luo_compare_row[LUO_COMPARE_CELLS][LUO_COMPARE_CELL];
+const char *luo_compare_title(int cell);
+const char *luo_compare_unit(int cell);    /* "": none */
+const char *luo_compare_meaning(int cell); /* of the column of compare.csv that it is made of */
+/* Cells of a run beside the first one. */
+void luo_compare_fill(luo_compare_row out, const luo_result *run, const luo_result *first);
+
 /* Writes compare.csv and compare.json, and for every pair (first, other) and, when both were
  * traced, compare_ops.csv; with more than two runs these two are named compare_steps-RUN.csv and
  * compare_ops-RUN.csv. Runs of another seed on the same backend are no pairs; policies that ran

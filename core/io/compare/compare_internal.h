@@ -60,7 +60,9 @@ luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result
                              const luo_seed_stats *stats, luo_str *text, luo_diags *diags);
 /* compare_text.c: what goodput is, of every run alike, finished or lost. */
 extern const char luo_goodput_means[];
-void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n);
+void luo_compare_table(luo_str *text, const luo_result *runs, int32_t n);
+/* What stands below it: ranges, what goodput is where a run is not whole, who was lost and why. */
+void luo_compare_notes(luo_str *text, const luo_result *runs, int32_t n);
 
 /* compare_range.c: best slower within_range, by goodput beside the highest of simulated runs of one
  * seed; "": it has no range. r is one of runs. Cost: O(n). */

@@ -9,15 +9,40 @@ const char luo_goodput_means[] =
     "tokens of steps that stayed over the scenario's duration; where it has steps instead, over "
     "the run's own time if it made them all, else over the longest run's of its seed";
 
-enum { COLUMNS = 14, WIDTH = 24 };
+enum { COLUMNS = LUO_COMPARE_CELLS, WIDTH = LUO_COMPARE_CELL };
 
-static const char *const titles[COLUMNS][2] = {
-    {"run", ""},      {"state", ""},    {"steps", ""},    {"time", "h"},
-    {"step", "s"},    {"range", "s"},   {"p99", "s"},     {"goodput", "tok/s"},
-    {"MFU", "%"},     {"lost", "%"},    {"switches", ""}, {"restarts", ""},
-    {"memory", "%"},  {"speedup", ""}};
+static const struct {
+    const char *title, *unit;
+    int column; /* of compare.csv */
+} cells_of[COLUMNS] = {{"run", "", LUO_COL_COMPARE_run},
+                       {"state", "", LUO_COL_COMPARE_state},
+                       {"steps", "", LUO_COL_COMPARE_steps},
+                       {"time", "h", LUO_COL_COMPARE_total_s},
+                       {"step", "s", LUO_COL_COMPARE_step_mean_s},
+                       {"range", "s", LUO_COL_COMPARE_low_s},
+                       {"p99", "s", LUO_COL_COMPARE_step_p99_s},
+                       {"goodput", "tok/s", LUO_COL_COMPARE_goodput_tokens_per_s},
+                       {"MFU", "%", LUO_COL_COMPARE_mfu_ratio},
+                       {"lost", "%", LUO_COL_COMPARE_lost_s},
+                       {"switches", "", LUO_COL_COMPARE_switches},
+                       {"restarts", "", LUO_COL_COMPARE_restarts},
+                       {"memory", "%", LUO_COL_COMPARE_peak_memory_ratio},
+                       {"speedup", "", LUO_COL_COMPARE_speedup}};
 
-typedef char row[COLUMNS][WIDTH];
+const char *luo_compare_title(int cell)
+{
+    return cells_of[cell].title;
+}
+
+const char *luo_compare_unit(int cell)
+{
+    return cells_of[cell].unit;
+}
+
+const char *luo_compare_meaning(int cell)
+{
+    return luo_table_def_at(LUO_TABLE_COMPARE)->columns[cells_of[cell].column].help;
+}
 
 static void put_num(char out[WIDTH], double v, int decimals)
 {
@@ -46,7 +71,7 @@ static void put_range(char out[WIDTH], const luo_result *r)
     luo_str_free(&text);
 }
 
-static void fill_row(row out, const luo_result *r, const luo_result *first)
+void luo_compare_fill(luo_compare_row out, const luo_result *r, const luo_result *first)
 {
     if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
     snprintf(out[1], WIDTH, "%s", luo_run_state_name(r->state));
@@ -64,7 +89,7 @@ static void fill_row(row out, const luo_result *r, const luo_result *first)
     put_num(out[13], luo_result_speedup(r, first), 3);
 }
 
-static void put_row(luo_str *text, const row cells, const int *width)
+static void put_row(luo_str *text, const luo_compare_row cells, const int *width)
 {
     luo_str line = {0};
     for (int c = 0; c < COLUMNS; c++) {
@@ -83,30 +108,35 @@ static void put_row(luo_str *text, const row cells, const int *width)
     luo_str_free(&line);
 }
 
-static void widen_columns(int *width, const row cells)
+static void widen_columns(int *width, const luo_compare_row cells)
 {
     for (int c = 0; c < COLUMNS; c++)
         if ((int)strlen(cells[c]) > width[c]) width[c] = (int)strlen(cells[c]);
 }
 
-void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n)
+void luo_compare_table(luo_str *text, const luo_result *runs, int32_t n)
 {
     int width[COLUMNS] = {0};
-    row cells, head[2];
+    luo_compare_row cells, head[2];
     for (int c = 0; c < COLUMNS; c++)
-        for (int k = 0; k < 2; k++) snprintf(head[k][c], WIDTH, "%s", titles[c][k]);
+        for (int k = 0; k < 2; k++)
+            snprintf(head[k][c], WIDTH, "%s", k ? cells_of[c].unit : cells_of[c].title);
     widen_columns(width, head[0]);
     widen_columns(width, head[1]);
     for (int32_t i = 0; i < n; i++) {
-        fill_row(cells, &runs[i], &runs[0]);
+        luo_compare_fill(cells, &runs[i], &runs[0]);
         widen_columns(width, cells);
     }
     put_row(text, head[0], width);
     put_row(text, head[1], width);
     for (int32_t i = 0; i < n; i++) {
-        fill_row(cells, &runs[i], &runs[0]);
+        luo_compare_fill(cells, &runs[i], &runs[0]);
         put_row(text, cells, width);
     }
+}
+
+void luo_compare_notes(luo_str *text, const luo_result *runs, int32_t n)
+{
     bool all = true;
     for (int32_t i = 0; i < n; i++) all &= runs[i].state == LUO_COMPLETE;
     if (!all) luo_str_addf(text, "goodput: %s\n", luo_goodput_means);
