@@ -28,9 +28,10 @@ luo_status luo_verb_plot_run(luo_cli *cli)
     LUO_TRY(luo_cli_fail(cli, check_options(&cli->args, &err), &err));
     for (int i = 0; i < cli->args.nfiles; i++) {
         luo_str made = {0};
-        const luo_status st = luo_cli_draw(cli, cli->args.files[i],
-                                           luo_args_get(&cli->args, "figure", NULL), width == 1,
-                                           &made);
+        const luo_plot_opts how = {.dir = cli->args.files[i],
+                                   .figure = luo_args_get(&cli->args, "figure", NULL),
+                                   .column = width == 1};
+        const luo_status st = luo_cli_draw(cli, &how, &made);
         fputs(luo_str_get(&made), stdout);
         luo_str_free(&made);
         if (luo_status_exit(st) > luo_status_exit(worst)) worst = st;

@@ -63,12 +63,14 @@ static bool has_figures(luo_cli *cli, const char *dir)
 static luo_status draw(luo_cli *cli, const char *out)
 {
     const luo_args *args = &cli->args;
-    const luo_plot_opts shared = {.dir = out, .nruns = args->nfiles, .runs = args->files};
+    const luo_plot_opts shared = {
+        .dir = out, .nruns = args->nfiles, .runs = args->files, .svg_alone = true};
     int32_t figures;
     for (int i = 0; i < args->nfiles; i++) {
         luo_str made = {0};
         if (has_figures(cli, args->files[i])) continue;
-        const luo_status st = luo_cli_draw(cli, args->files[i], NULL, false, &made);
+        const luo_plot_opts own = {.dir = args->files[i], .svg_alone = true};
+        const luo_status st = luo_cli_draw(cli, &own, &made);
         luo_str_free(&made);
         LUO_TRY(st);
     }

@@ -206,7 +206,7 @@ static const luo_option sim_options[] = {
     {"comm-streams", "N", "1 or 3 communication streams (3)"},
     {"draws", "N", "steps with drawn constants, into draws.csv of each policy"},
     {"trace-steps", "WHICH", "auto, none, all or 0-3,40 (auto)"},
-    {"plots", "ON", "on or off (on)"},
+    {"plots", "ON", "figures, as SVG: on or off (on)"},
     {"keep-programs", NULL, "write the program texts as well"},
     {"limit-s", "S", "stop after this wall time, exit 6 (0: never)"},
     OUT,
@@ -243,7 +243,7 @@ static const luo_option run_options[] = {
     {"share-gpus", NULL, "cuda: more ranks of a host than it has GPUs share them"},
     {"dump-batches", "FILE", "write the batches as lines of JSON"},
     {"trace-steps", "WHICH", "auto, none, all or 0-3,40 (auto)"},
-    {"plots", "ON", "on or off (on)"},
+    {"plots", "ON", "figures, as SVG: on or off (on)"},
     {"keep-programs", NULL, "write the program texts as well"},
     {"limit-s", "S", "stop after this wall time, exit 6 (0: never)"},
     OUT,
@@ -336,7 +336,7 @@ static const luo_option demo_options[] = {
     FORCE,
     {"seed", "N", "instead of the demo's seed"},
     {"duration-s", "S", "only so many seconds of the day (86400)"},
-    {"plots", "ON", "on or off (on)"},
+    {"plots", "ON", "figures, as SVG: on or off (on)"},
     {"verbose", NULL, "tell what each policy did"},
 };
 

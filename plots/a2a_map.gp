@@ -25,7 +25,7 @@ panel = "set key off; unset label 1; set border 3 ls 100; set tics out scale 0.5
 half = 0.25 # octave: half a step of the sweep
 swept(k) = strcol('swept') eq word(axes, k)
 y(k) = swept(k) ? log2(column(word(axes, k))) : NaN
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set multiplot
     eval legend

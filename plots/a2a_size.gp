@@ -15,7 +15,7 @@ fits(dummy) = strcol('leader_fits') eq 'yes'
 stats data using (is_mine(0) ? (nodes = column('nodes'), each = column('devices_per_node'), limit = strcol('limit_bytes') eq '' ? 0 : real(strcol('limit_bytes')), fits(0) ? (wide = wide + 1) : (narrow = narrow + 1)) : 1) nooutput
 ms(way) = is_mine(0) ? 1e3 * column(way.'_s') : NaN
 first = 1024.0; last = 1024.0 ** 3
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.20 : 0.105)
     set rmargin at screen (small ? 0.94 : 0.965)

@@ -1,7 +1,8 @@
 # plots/common.gp: one style for all figures (plots/README.md). Loaded by every FIGURE.gp; see
 # README.md for how to call them.
 #
-# Before: run (folder), out (path without ending) or svg and png (whole paths). Optional: title, column = 1 (84 mm wide).
+# Before: run (folder), out (path without ending) or svg and png (whole paths). Optional: title, column = 1 (84 mm wide),
+#         formats = 'svg' or 'png' (else both).
 # After:  small, nruns, name_of_run(i), state_of(i); colours; open_svg, open_png, set_title for eval.
 #
 # Texts of tables are data: they stay in columns and arrays, and no command is put together of them, in which quotes,
@@ -9,8 +10,9 @@
 if (!exists("title")) title = run
 if (!exists("column")) column = 0
 small = column ? 1 : 0
-if (!exists("svg")) svg = out.'.svg'
-if (!exists("png")) png = out.'.png'
+if (!exists("formats")) formats = 'svg png'
+if (strstrt(formats, 'svg') && !exists("svg")) svg = out.'.svg'
+if (strstrt(formats, 'png') && !exists("png")) png = out.'.png'
 
 set encoding utf8
 set datafile separator comma

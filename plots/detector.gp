@@ -15,7 +15,7 @@ stats data using (strcol('slowdown') eq '1' ? column('device_steps') : NaN) name
 least = 1000.0 / N_max # one alarm
 is(rule, slow) = strcol('rule') eq rule && strcol('slowdown') eq slow
 told(c) = column('found_ratio') >= 0.99 ? column(c) : NaN
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set multiplot
     set tmargin at screen (small ? 0.66 : 0.80)

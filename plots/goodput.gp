@@ -23,7 +23,7 @@ if (bands) {
     top = K_max / unit * 1.04
 }
 
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.20 : 0.10)
     set rmargin at screen 0.98

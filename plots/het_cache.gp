@@ -9,7 +9,7 @@ set datafile missing NaN # rows of other settings do not break a line
 stats data using (strcol('figure') eq 'het_cache' && strcol('setting') ne 'none' ? keep_text(strcol('setting')) : 1) nooutput
 n = nkept
 is(name) = strcol('figure') eq 'het_cache' && strcol('setting') eq name ? column('x') : NaN
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.18 : 0.09)
     set rmargin at screen (small ? 0.62 : 0.81)

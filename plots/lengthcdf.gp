@@ -17,7 +17,7 @@ word_of(x) = x < 1024 ? sprintf('%.0f', x) : x < 1048576 ? sprintf('%.0fK', x / 
 is(k) = column('curve') == k
 # One distribution: a colour a curve. Several: a colour each, and what is dashed is said once.
 rows = small && n > 1 ? 4 : 2
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98

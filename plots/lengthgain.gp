@@ -18,7 +18,7 @@ do for [k=1:np] {
     least = R_min < least ? R_min : least
 }
 
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.20 : 0.10)
     set rmargin at screen 0.98

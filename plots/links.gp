@@ -16,7 +16,7 @@ shown = ''
 do for [c in classes] { if (strstrt(used, ' '.c.' ')) { shown = shown.' '.c } }
 share(x) = x == x ? 100 * x : 0
 stats data using (share(column('utilisation_ratio'))) name 'U' nooutput
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.28 : 0.17)
     set rmargin at screen (small ? 0.72 : 0.86)

@@ -24,7 +24,7 @@ array first_device[1024]
 first_of(node) = node eq last ? 0 : (last = node, 1)
 stats data using (nodes < 1024 && mine(1) == 1 && first_of(strcol('node')) ? (nodes = nodes + 1, kept[nodes] = strcol('node'), first_device[nodes] = column('device'), 1) : 0) nooutput
 every = nodes / (small ? 4 : 12) + 1
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.62 : 0.79)

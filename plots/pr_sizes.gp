@@ -7,7 +7,7 @@ data = run.'/groups.csv'
 size_of(x) = words(strcol('members'))
 stats data using (size_of(0)) name 'S' nooutput
 stats data using 'guard' name 'G' nooutput
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98

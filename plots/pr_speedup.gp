@@ -8,7 +8,7 @@ set datafile missing NaN # rows of other curves do not cut this one
 stats data using (strcol('figure') eq 'pr_speedup' ? keep_text(strcol('setting')) : 1) nooutput
 n = nkept
 at(k) = strcol('figure') eq 'pr_speedup' && strcol('setting') eq kept[k] ? column('x') : NaN
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.60 : 0.77)

@@ -10,7 +10,7 @@ stats data using (keep_text(strcol('policy'))) nooutput
 np = nkept - ns
 stats data using 'slowed_ratio' name 'R' nooutput
 
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.20 : 0.10)
     set rmargin at screen 0.98

@@ -5,7 +5,7 @@ i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i
 data = run.'/plots/stepcdf.csv'
 stats data using 'step_s' name 'S' nooutput
 pad = (S_max - S_min) * 0.04 + S_max * 0.01
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98

@@ -10,7 +10,7 @@ parts = all
 stats data using (stack(4)) name 'S' nooutput
 event_of(id) = S_records > 12 ? '' : id
 length_of(s) = S_records > (small ? 4 : 12) ? '' : sprintf('%.1f s', s)
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.66 : 0.80)

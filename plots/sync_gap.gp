@@ -6,7 +6,7 @@ i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i
 data = run.'/ahead.csv'
 stats data using 'iterations' name 'I' nooutput
 stats data using 'ahead' name 'A' nooutput
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.19 : 0.10)
     set rmargin at screen 0.98

@@ -8,7 +8,7 @@ set datafile missing NaN # rows of other curves do not cut this one
 stats data using (strcol('figure') eq 'sync_rate' ? keep_text(strcol('setting')) : 1) nooutput
 n = nkept
 at(k) = strcol('figure') eq 'sync_rate' && strcol('setting') eq kept[k] ? column('x') : NaN
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.15 : 0.08)
     set rmargin at screen (small ? 0.62 : 0.80)

@@ -17,7 +17,7 @@ y(w) = shown - 1 - w
 begin_wait(x) = grouped(column('start_s') + column('compute_s')) + clocked(column('start_s') - column('wait_s'))
 begin_comm(x) = column('start_s') + column('compute_s') + grouped(column('wait_s'))
 see(x) = column('worker') < shown && column('start_s') - column('wait_s') <= until ? x : NaN
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.13 : 0.08)
     set rmargin at screen 0.98

@@ -13,7 +13,7 @@ top = R_max / 1000. * 1.06
 lane = small ? 0.05 : 0.042
 low = small ? 0.23 : 0.16
 high = small || marked == 0 ? top_above : 0.64
-do for [fmt in "svg png"] {
+do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set multiplot
     set lmargin at screen (small ? 0.17 : 0.10)

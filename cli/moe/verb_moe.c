@@ -35,7 +35,8 @@ static luo_status draw(luo_cli *cli, const char *dir)
         return luo_cli_note(cli, LUO_WARNING,
                             "gnuplot is not installed, so no figure is drawn; install gnuplot-nox "
                             "and call `luoshu plot`.");
-    const luo_status st = luo_cli_draw(cli, dir, NULL, false, &made);
+    const luo_plot_opts how = {.dir = dir};
+    const luo_status st = luo_cli_draw(cli, &how, &made);
     fputs(luo_str_get(&made), luo_cli_out(cli));
     luo_str_free(&made);
     return st;

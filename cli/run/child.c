@@ -129,8 +129,8 @@ static luo_status find_words(luo_cli *cli, const luo_session *session, int32_t i
                                 .overrides = session->overrides,
                                 .keep_programs = session->keep_programs,
                                 .ops_limit = chosen ? LUO_TRACE_OPS : 0,
-                                .ops_whole = chosen ? LUO_TRACE_LARGE : 0,
-                                .trace_limit = chosen ? 2 * LUO_TRACE_OPS : 0,
+                                .ops_whole = chosen ? LUO_TRACE_WHOLE : 0,
+                                .trace_limit = chosen ? 4 * LUO_TRACE_OPS : 0,
                                 .wall_s = wall};
     return LUO_OK;
 }

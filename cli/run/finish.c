@@ -27,12 +27,11 @@ luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, l
     return LUO_OK;
 }
 
-luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool column,
-                        luo_str *made)
+luo_status luo_cli_draw(luo_cli *cli, const luo_plot_opts *how, luo_str *made)
 {
     luo_err err = {0};
-    luo_plot_opts opts = {.dir = dir, .figure = figure, .column = column};
-    const luo_status st = luo_cli_scripts(cli, dir, &opts.scripts, &err);
+    luo_plot_opts opts = *how;
+    const luo_status st = luo_cli_scripts(cli, opts.dir, &opts.scripts, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     return luo_plot(cli->arena, &opts, made, &cli->diags);
 }
@@ -89,7 +88,8 @@ static luo_status draw(luo_cli *cli, const luo_session *session, int32_t *figure
                             "gnuplot is not installed, so no figures are drawn; "
                             "install gnuplot-nox and run `luoshu plot %s`.",
                             session->dir);
-    const luo_status st = luo_cli_draw(cli, session->dir, NULL, false, &made);
+    const luo_plot_opts how = {.dir = session->dir, .svg_alone = true};
+    const luo_status st = luo_cli_draw(cli, &how, &made);
     *figures = tell_made(cli, &made, session->verbose);
     luo_str_free(&made);
     return st;

@@ -8,10 +8,9 @@
  * stopped: the first two alone. whole: compare.csv is there, with a policy that came to its end. */
 luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
                               bool stopped, bool *whole);
-/* Draws figures of a run or result set (figure NULL: all that have data); made: the paths. Errors
- * are in cli->diags. */
-luo_status luo_cli_draw(luo_cli *cli, const char *dir, const char *figure, bool column,
-                        luo_str *made);
+/* Draws figures of a run or result set with the built-in scripts, which are written there; made:
+ * the paths. Errors are in cli->diags. */
+luo_status luo_cli_draw(luo_cli *cli, const luo_plot_opts *how, luo_str *made);
 /* Draws what luo_plot_compared has data for, of what->dir and what->runs; nothing if there is none.
  * figures: how many; with --verbose their paths are printed. */
 luo_status luo_cli_draw_compared(luo_cli *cli, const luo_plot_opts *what, const char *title,

@@ -8,8 +8,16 @@
 
 enum { FAILURES_IN_A_ROW = 1000 };
 
-/* --trace-steps auto: the first 2 steps (a large one alone), and from 1 before to 2 after each
- * event. */
+/* The last step of the run, as far as that is known before it. */
+static bool is_last(const luo_run *run, double step_s)
+{
+    const luo_scenario *sc = run->job.scenario;
+    if (sc->steps > 0) return run->clock.step + 1 >= sc->steps;
+    return step_s > 0 && run->clock.t_s + step_s >= sc->duration_s;
+}
+
+/* --trace-steps auto: the first two steps and the last one (of large ones the first alone), and
+ * from one before to two after each event. */
 static bool wants_trace(const luo_run *run)
 {
     const luo_trace_steps *t = &run->job.opts->trace;
@@ -26,8 +34,10 @@ static bool wants_trace(const luo_run *run)
         return false;
     case LUO_TRACE_AUTO: break;
     }
-    const double step_s = luo_run_plan(&run->plans)->step_s;
-    return run->clock.step < (luo_run_plan(&run->plans)->operations > LUO_TRACE_LARGE ? 1 : 2) ||
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    const bool large = used->operations > LUO_TRACE_LARGE;
+    const double step_s = used->step_s;
+    return run->clock.step < (large ? 1 : 2) || (!large && is_last(run, step_s)) ||
            (run->clock.last_event_step >= 0 && run->clock.step <= run->clock.last_event_step + 2) ||
            (step_s > 0 && luo_events_next(run->clock.events) <= run->clock.t_s + 2 * step_s);
 }

@@ -6,9 +6,10 @@
 #include "core/run/rows.h"
 #include "core/run/scenario.h"
 
-/* By itself a step of more operations is traced once, and on one device of each stage: figures need
- * no more. */
-enum { LUO_TRACE_LARGE = 50000, LUO_TRACE_OPS = 150000 };
+/* By itself a step of more than LARGE operations is traced once and around events: figures need no
+ * more; of one of more than WHOLE a few devices are kept. OPS operations are kept of all steps
+ * behind the first. */
+enum { LUO_TRACE_WHOLE = 4000, LUO_TRACE_LARGE = 40000, LUO_TRACE_OPS = 50000 };
 
 typedef struct luo_trace_steps { /* --trace-steps */
     enum { LUO_TRACE_AUTO, LUO_TRACE_NONE, LUO_TRACE_ALL, LUO_TRACE_LIST } kind;

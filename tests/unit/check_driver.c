@@ -827,8 +827,8 @@ static luo_status keep_traced(void *ctx, int64_t step, int32_t attempt, double s
     return LUO_OK;
 }
 
-/* By itself: the first two steps, and from one before an event to two behind it. The event at 5.3 s
- * falls into step 4, from 4.32 to 5.4 s. */
+/* By itself: the first two steps, the last one, and from one before an event to two behind it. The
+ * event at 5.3 s falls into step 4, from 4.32 to 5.4 s. */
 START_TEST(traced_steps)
 {
     static const luo_range list[] = {{1, 3}, {11, 14}};
@@ -836,7 +836,7 @@ START_TEST(traced_steps)
         luo_trace_steps trace;
         const char *want;
     } rows[] = {
-        {{.kind = LUO_TRACE_AUTO}, "0 1 3 4 5 6 "},
+        {{.kind = LUO_TRACE_AUTO}, "0 1 3 4 5 6 11 "},
         {{.kind = LUO_TRACE_NONE}, ""},
         {{.kind = LUO_TRACE_LIST, .nranges = 2, .ranges = list}, "1 2 11 "},
         {{.kind = LUO_TRACE_ALL}, "0 1 2 3 4 5 6 7 8 9 10 11 "},

@@ -621,7 +621,70 @@ START_TEST(large_steps)
 }
 END_TEST
 
+/* Which devices of a step are in the text of an ops.csv, as bits. */
+static int devices_of_step(const char *text, int want)
+{
+    int bits = 0;
+    for (const char *p = strchr(text, '\n') + 1; *p; p = strchr(p, '\n') + 1) {
+        int seq, step, attempt, device;
+        ck_assert_int_eq(sscanf(p, "%d,%d,%d,%d,", &seq, &step, &attempt, &device), 4);
+        if (step == want) bits |= 1 << device;
+    }
+    return bits;
+}
+
+/* Steps that are traced by themselves: behind the first, of which a device of each stage is kept,
+ * so many operations are kept as the limit says, and yet every event is traced on the device that
+ * it hits, here device 1, and the last step. */
+START_TEST(late_events)
+{
+    enum { EVENTS = 12, EACH = 10, STEPS = EVENTS * EACH + 5, DEVICE = 11, LIMIT = 22 * DEVICE };
+    static char text[1 << 18];
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "late");
+    luo_rundir_opts opts = fix_opts(f);
+    luo_rundir *r = NULL;
+    luo_scenario scenario = *opts.scenario;
+    scenario.steps = STEPS;
+    opts.scenario = &scenario;
+    opts.ops_whole = 2 * DEVICE;
+    opts.ops_limit = LIMIT;
+    ck_assert_int_eq(luo_rundir_open(dir, &opts, &r, NULL), LUO_OK);
+    const luo_sink *k = luo_rundir_sink(r);
+    for (int s = 0; s < STEPS; s++) {
+        const bool event = s > 0 && s % EACH == 0;
+        const luo_row_event row = {.t_s = 0.15 * s,
+                                   .step = s,
+                                   .phase = LUO_EVENT_PHASE_FIRED,
+                                   .id = "slow",
+                                   .kind = "straggler",
+                                   .target = "device:1",
+                                   .detail = ""};
+        if (event) ck_assert_int_eq(k->event(k->ctx, &row, NULL), LUO_OK);
+        const bool near = s == 0 || s + 1 == STEPS || (s + 1) % EACH == 0 || s % EACH <= 2;
+        ck_assert_int_eq(fix_step(k, f, s, 0.15 * s, near, NULL), LUO_OK);
+    }
+    const luo_run_summary summary = {
+        .policy = "static", .backend = "sim", .state = LUO_COMPLETE, .steps_done = STEPS};
+    ck_assert_int_eq(k->summary(k->ctx, &summary, NULL), LUO_OK);
+    ck_assert_int_eq(luo_rundir_close(r, LUO_COMPLETE, 0, NULL), LUO_OK);
+    read_text(dir, "ops.csv", text, sizeof text);
+    int lines = 0;
+    for (const char *p = text; *p; p++) lines += *p == '\n';
+    ck_assert_int_le(lines, 1 + 2 * DEVICE + LIMIT);
+    ck_assert_int_eq(devices_of_step(text, 0), 1 << 0 | 1 << 2); /* the first of each stage */
+    ck_assert_int_eq(devices_of_step(text, 11) & 1 << 1, 1 << 1);
+    ck_assert_int_eq(devices_of_step(text, EVENTS * EACH - 1), 0); /* none was left */
+    for (int s = EACH; s <= EVENTS * EACH; s += EACH)
+        ck_assert_msg(devices_of_step(text, s) & 1 << 1, "the event of step %d is not traced", s);
+    ck_assert_int_ne(devices_of_step(text, STEPS - 1), 0);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 LUO_SUITE("io.rundir", LUO_T_N(columns, LUO_ROWS(headers)), LUO_T(units), LUO_T(empty_cells),
           LUO_T_N(print_fixed, LUO_ROWS(fixed)), LUO_T(all_rows), LUO_T(repeatable),
-          LUO_T(manifest), LUO_T(ops_limit), LUO_T_N(large_steps, 2), LUO_T(disk_full),
+          LUO_T(manifest), LUO_T(ops_limit), LUO_T_N(large_steps, 2), LUO_T(late_events),
+          LUO_T(disk_full),
           LUO_T(disk_full_later), LUO_T_N(broken_row, LUO_ROWS(broken)))

@@ -11,7 +11,7 @@
 #include "core/base/utf8.h"
 #include "core/io/files.h"
 
-const char *const luo_gnuplot_endings[2] = {"svg", "png"};
+const char *const luo_gnuplot_endings[LUO_GNUPLOT_FILES] = {"svg", "png"};
 
 static bool is_program(const char *path)
 {
@@ -48,7 +48,7 @@ void luo_gnuplot_find(const char *name, char out[PATH_MAX])
 static int enter_folder(void *ctx)
 {
     const luo_gnuplot *gnuplot = ctx;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < gnuplot->nfiles; i++)
         if (fcntl(gnuplot->file[i].fd, F_SETFD, 0) != 0) return 126;
     return chdir(gnuplot->dir) == 0 ? 0 : 126;
 }
@@ -93,7 +93,7 @@ static luo_status open_files(luo_arena *arena, const luo_gnuplot_opts *opts, luo
     out->said = mkostemp(name, O_CLOEXEC);
     if (out->said < 0) return luo_io_err(err, "make", name);
     unlink(name);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < out->nfiles; i++) {
         const char *path = luo_arena_printf(arena, "%s.%s", opts->base, luo_gnuplot_endings[i]);
         if (!path) return luo_err_nomem(err);
         LUO_TRY(luo_replace_open_own(&out->file[i], path, err));
@@ -104,7 +104,7 @@ static luo_status open_files(luo_arena *arena, const luo_gnuplot_opts *opts, luo
 static luo_status close_files(luo_gnuplot *gnuplot, bool good, luo_err *err)
 {
     luo_status st = LUO_OK;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < gnuplot->nfiles; i++) {
         const luo_status closed =
             luo_replace_close(&gnuplot->file[i], good && st == LUO_OK, st == LUO_OK ? err : NULL);
         if (st == LUO_OK) st = closed;
@@ -117,10 +117,13 @@ luo_status luo_gnuplot_start(luo_arena *arena, const luo_gnuplot_opts *opts, luo
                              luo_err *err)
 {
     luo_str vars = {0};
-    *out = (luo_gnuplot){.dir = opts->dir, .said = -1, .file = {{.fd = -1}, {.fd = -1}}};
+    *out = (luo_gnuplot){.dir = opts->dir,
+                         .said = -1,
+                         .nfiles = opts->nfiles,
+                         .file = {{.fd = -1}, {.fd = -1}}};
     luo_status st = open_files(arena, opts, out, err);
-    luo_str_add(&vars, "run='.'; ");
-    for (int i = 0; i < 2; i++)
+    luo_str_add(&vars, opts->nfiles == 1 ? "formats='svg'; run='.'; " : "run='.'; ");
+    for (int i = 0; i < opts->nfiles; i++)
         luo_str_addf(&vars, "%s='/dev/fd/%d'; ", luo_gnuplot_endings[i], out->file[i].fd);
     write_quoted(&vars, "title", opts->title);
     luo_str_add(&vars, opts->more);

@@ -2,7 +2,7 @@
  *
  * No shell, no start-up files, an environment of its own. What others wrote cannot become a
  * command: gnuplot stands in the folder of the results, so that no path of theirs is in its
- * commands, writes into two files that are open, so that it follows no link, and is told texts in
+ * commands, writes into files that are open, so that it follows no link, and is told texts in
  * escapes. */
 #ifndef LUO_CORE_IO_PLOT_GNUPLOT_H
 #define LUO_CORE_IO_PLOT_GNUPLOT_H
@@ -12,8 +12,9 @@
 #include "core/base/process.h"
 #include "core/io/replace.h"
 
-/* The endings of the two files of a figure. */
-extern const char *const luo_gnuplot_endings[2];
+/* The endings of the files of a figure, which has the first or both. */
+enum { LUO_GNUPLOT_FILES = 2 };
+extern const char *const luo_gnuplot_endings[LUO_GNUPLOT_FILES];
 
 /* Whole path of a program of that name or path, "": there is none. */
 void luo_gnuplot_find(const char *name, char out[PATH_MAX]);
@@ -24,13 +25,15 @@ typedef struct luo_gnuplot_opts {
     const char *base;             /* of the files, without ending */
     const char *title;            /* any text */
     const char *more;             /* commands of ours: "column=1; " */
+    int nfiles;                   /* 1 or LUO_GNUPLOT_FILES */
 } luo_gnuplot_opts;
 
 typedef struct luo_gnuplot {
     luo_process process;
     int said; /* file that takes what it says */
     const char *dir;
-    luo_replace file[2];
+    int nfiles;
+    luo_replace file[LUO_GNUPLOT_FILES];
 } luo_gnuplot;
 
 /* Errors: LUO_EBACKEND it cannot be started; LUO_EIO the files cannot be written; LUO_ENOMEM. */

@@ -97,7 +97,8 @@ typedef struct plotter {
 static void add_made(plotter *p, const char *base)
 {
     base = luo_result_shown(p->arena, base);
-    for (int i = 0; i < 2; i++) luo_str_addf(p->made, "%s.%s\n", base, luo_gnuplot_endings[i]);
+    for (int i = 0; i < (p->o->svg_alone ? 1 : LUO_GNUPLOT_FILES); i++)
+        luo_str_addf(p->made, "%s.%s\n", base, luo_gnuplot_endings[i]);
     if (p->made->failed) p->st = LUO_ENOMEM;
 }
 
@@ -137,6 +138,7 @@ static void start(plotter *p, const char *figure, const char *dir, const char *t
         .dir = dir,
         .base = j.base,
         .title = title,
+        .nfiles = p->o->svg_alone ? 1 : LUO_GNUPLOT_FILES,
         .more = luo_arena_printf(p->arena, "%s%s", p->o->column ? "column=1; " : "", more)};
     luo_status st = j.base && opts.script && opts.more ? LUO_OK : luo_err_nomem(&err);
     if (st == LUO_OK) st = luo_gnuplot_start(p->arena, &opts, &j.gnuplot, &err);

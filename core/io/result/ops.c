@@ -211,48 +211,30 @@ static int64_t whole_devices(const luo_op_record *rec, int64_t n, int64_t room, 
     return fit;
 }
 
-/* ---- one device of each stage ---- */
-
-enum { LATE = 5000 }; /* operations of a step that are kept whole at any time */
-
-/* The records of the first device of each stage, into memory of their own; devices outside stages
- * are left out, and so are further pipelines that would make more than `room` of them. Pre: records
- * are by device, those of a device in order of issue. */
-static luo_op_record *sample(const luo_programs *set, const luo_step_result *result, int64_t room,
-                             int32_t *n)
+/* Operations that may still be kept. By itself the first step, which figures are drawn of, has room
+ * of its own: twice that of all others together. */
+static int64_t room_left(const luo_rundir *dir)
 {
-    luo_op_record *kept = malloc((size_t)result->nrecords * sizeof *kept + 1);
-    *n = 0;
-    for (int32_t k = 0, next; kept && k < result->nrecords; k = next) {
-        const luo_op_record *r = &result->records[k];
-        const luo_program *program = luo_programs_find(set, r->device);
-        bool first = true;
-        for (next = k + 1; next < result->nrecords && result->records[next].device == r->device;)
-            next++;
-        for (const luo_program *p = set->at; first && p < program; p++)
-            first = p->pipeline != program->pipeline || p->stage != program->stage;
-        if (!first || program->stage < 0) continue;
-        if (program->pipeline > 0 && *n + (next - k) > room) continue;
-        memcpy(kept + *n, r, (size_t)(next - k) * sizeof *kept);
-        *n += next - k;
-    }
-    return kept;
+    if (dir->opts.ops_whole > 0 && dir->traced.n == 0) return 2 * dir->opts.ops_limit;
+    return dir->opts.ops_limit - dir->traced.ops;
 }
 
+/* Pre: the records are those of whole devices. */
 static luo_status keep_ops(luo_rundir *dir, int64_t step, int32_t attempt, double start_s,
                            const luo_programs *set, const luo_step_result *result, luo_err *err)
 {
-    LUO_TRY(luo_trace_step(dir->trace, step, attempt, start_s, set, result, err));
     luo_traced *traced = &dir->traced;
     int64_t n = result->nrecords;
-    if (traced->full || n == 0) return LUO_OK;
-    if (traced->ops + n > dir->opts.ops_limit) {
-        traced->full = true;
-        if (traced->n > 0) return LUO_OK;
-        n = whole_devices(result->records, n, dir->opts.ops_limit, &traced->part_devices,
+    const bool chosen = dir->opts.ops_whole > 0, first = traced->n == 0;
+    const bool fits = (chosen || !traced->full) && n <= room_left(dir);
+    if (n > 0 && !fits) traced->full = true;
+    if (!chosen || fits || first)
+        LUO_TRY(luo_trace_step(dir->trace, step, attempt, start_s, set, result, err));
+    if (n == 0 || (!fits && !first)) return LUO_OK;
+    if (!fits)
+        n = whole_devices(result->records, n, room_left(dir), &traced->part_devices,
                           &traced->part_of);
-    }
-    traced->ops += n;
+    if (!chosen || !first) traced->ops += n;
     if (!note_step(traced, step)) return luo_err_nomem(err);
     op_ctx c = {.r = dir,
                 .set = set,
@@ -266,32 +248,57 @@ static luo_status keep_ops(luo_rundir *dir, int64_t step, int32_t attempt, doubl
     return st;
 }
 
-luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
-                          const luo_programs *set, const luo_step_result *result, luo_err *err)
+/* Does an event fall into the step, or the end of the run? */
+static bool is_wanted(const luo_rundir *dir, int64_t step, double start_s,
+                      const luo_step_result *result)
 {
-    luo_rundir *dir = ctx;
+    const luo_scenario *sc = dir->opts.scenario;
+    if (step == dir->traced.hit_step) return true;
+    if (sc->steps > 0) return step + 1 >= sc->steps;
+    return start_s + (result->end_s - result->start_s) >= sc->duration_s;
+}
+
+/* Some devices of a step that is traced by itself. The first step has one of each stage; of each
+ * later one no more than a share of what is left is kept, so that late events have something, too,
+ * and once half is gone only steps that are wanted, on one device. */
+static luo_status keep_some(luo_rundir *dir, int64_t step, int32_t attempt, double start_s,
+                            const luo_programs *set, const luo_step_result *result, luo_err *err)
+{
+    enum { SHARE = 16 };
+    const int64_t left = room_left(dir), whole = dir->opts.ops_whole, n = result->nrecords;
+    const bool first = dir->traced.n == 0, short_of = !first && left < dir->opts.ops_limit / 2;
     luo_step_result some = *result;
-    (void)plan; /* steps.csv has it */
-    const int64_t whole = dir->opts.ops_whole, n = result->nrecords;
-    /* half of the limit is for what happens later */
-    const bool late = whole > 0 && dir->traced.ops + n > dir->opts.ops_limit / 2;
-    if (whole == 0 || n <= (late && LATE < whole ? LATE : whole))
+    if (short_of && !is_wanted(dir, step, start_s, result)) return LUO_OK;
+    const int64_t share = left / SHARE < whole ? left / SHARE : whole;
+    const int64_t room = first ? left : short_of ? 0 : share;
+    if (n <= (room < whole ? room : whole))
         return keep_ops(dir, step, attempt, start_s, set, result, err);
-    luo_op_record *records = sample(set, result, late ? LATE : n, &some.nrecords);
+    luo_op_record *records = luo_ops_sample(dir, set, result, room, &some.nrecords);
     if (!records) return luo_err_nomem(err);
     some.records = records;
     if (!dir->traced.sampled)
         luo_rundir_log(dir, LUO_NOTE,
-                       "large steps are traced on one device of each stage; --trace-steps 0 traces "
-                       "step 0 on all.");
+                       "large steps are traced on one device of each stage, of pipelines that "
+                       "differ; --trace-steps 0 traces step 0 on all.");
     dir->traced.sampled = true;
     const luo_status st = keep_ops(dir, step, attempt, start_s, set, &some, err);
     free(records);
     return st;
 }
 
+luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
+                          const luo_programs *set, const luo_step_result *result, luo_err *err)
+{
+    luo_rundir *dir = ctx;
+    (void)plan; /* steps.csv has it */
+    return dir->opts.ops_whole > 0
+               ? keep_some(dir, step, attempt, start_s, set, result, err)
+               : keep_ops(dir, step, attempt, start_s, set, result, err);
+}
+
 bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out)
 {
+    enum { MANY = 16 }; /* ranges that are listed */
     if (!t->full) return false;
     luo_str_add(out, "trace holds ");
     if (t->part_of > 0)
@@ -299,6 +306,10 @@ bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_s
     else
         luo_str_add(out, t->n == 1 && t->at[0].hi == t->at[0].lo + 1 ? "step " : "steps ");
     for (int32_t i = 0; t->part_of == 0 && i < t->n; i++) {
+        if (t->n > MANY && i == MANY / 2) {
+            i = t->n - MANY / 2;
+            luo_str_add(out, ",..");
+        }
         luo_str_addf(out, i ? ",%d" : "%d", t->at[i].lo);
         if (t->at[i].hi - t->at[i].lo > 1) luo_str_addf(out, "-%d", t->at[i].hi - 1);
     }

@@ -75,6 +75,30 @@ static luo_status put_timeline(void *ctx, const luo_row_timeline *row, luo_err *
     return luo_trace_span(dir->trace, row, err);
 }
 
+/* Notes the devices of a target. One that is drawn from a set, or of links alone, has none. */
+static void note_hit(luo_rundir *dir, const char *text)
+{
+    const luo_cluster *cluster = dir->opts.scenario->cluster;
+    const size_t mark = luo_arena_mark(dir->scratch);
+    luo_target target;
+    if (luo_target_parse(dir->scratch, cluster, text, &target, NULL) == LUO_OK &&
+        target.nchoices == 1)
+        for (int32_t i = 0; i < target.choices[0].ndev; i++)
+            dir->traced.hit[target.choices[0].dev[i]] = true;
+    luo_arena_reset(dir->scratch, mark);
+}
+
+static void note_event(luo_rundir *dir, const luo_row_event *row)
+{
+    enum { BEHIND = 2 }; /* steps that are traced behind an event */
+    luo_traced *traced = &dir->traced;
+    if (row->phase != LUO_EVENT_PHASE_FIRED && row->phase != LUO_EVENT_PHASE_ENDED) return;
+    if (row->step > traced->hit_step + BEHIND)
+        memset(traced->hit, 0, (size_t)dir->opts.scenario->cluster->ndevices);
+    traced->hit_step = row->step;
+    note_hit(dir, row->target);
+}
+
 static luo_status put_event(void *ctx, const luo_row_event *row, luo_err *err)
 {
     luo_rundir *dir = ctx;
@@ -89,6 +113,7 @@ static luo_status put_event(void *ctx, const luo_row_event *row, luo_err *err)
     luo_table_num(table, LUO_COL_EVENTS_value, row->has_value ? row->value : NAN);
     luo_table_text(table, LUO_COL_EVENTS_detail, row->detail);
     LUO_TRY(luo_table_end(table, err));
+    note_event(dir, row);
     return luo_trace_event(dir->trace, row, err);
 }
 
@@ -308,6 +333,7 @@ static void release(luo_rundir *dir)
     luo_trace_free(dir->trace);
     luo_arena_free(dir->scratch);
     free(dir->traced.at);
+    free(dir->traced.hit);
     luo_op_texts_free(&dir->op_texts);
     free(dir->plans);
     free(dir->inputs);
@@ -351,9 +377,16 @@ static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
     r->scratch = luo_arena_new(0);
     r->inputs = calloc((size_t)opts->ninputs + 1, sizeof *r->inputs);
     r->trace = luo_trace_new(opts->scenario->cluster, opts->trace_limit);
-    if (r->dir && r->scratch && r->inputs && r->trace) return r;
-    release(r);
-    return NULL;
+    r->traced.hit_step = -1;
+    r->traced.hit = calloc((size_t)opts->scenario->cluster->ndevices + 1, sizeof *r->traced.hit);
+    if (!r->dir || !r->scratch || !r->inputs || !r->trace || !r->traced.hit) {
+        release(r);
+        return NULL;
+    }
+    for (int32_t i = 0; i < opts->scenario->cluster->nhealth; i++)
+        if (!opts->scenario->cluster->health[i].down)
+            note_hit(r, opts->scenario->cluster->health[i].target);
+    return r;
 }
 
 static luo_status open_files(luo_rundir *dir, luo_err *err)

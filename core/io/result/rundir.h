@@ -29,7 +29,9 @@ typedef struct luo_rundir_opts {
     const char *const *inputs; /* paths of every input file, copied into config/ */
     bool keep_programs;
     int64_t ops_limit, trace_limit; /* 0: 2,000,000 each */
-    int64_t ops_whole; /* a traced step of more operations keeps one device of each stage; 0: all */
+    /* 0: steps were asked for. Else of a traced step of more operations some devices are kept, and
+     * ops_limit is that of all steps behind the first. */
+    int64_t ops_whole;
     luo_diags *diags;               /* warnings go here as well; NULL: nowhere */
     /* Seconds of the wall clock from any origin; NULL: columns wall_ are 0. */
     double (*wall_s)(void *ctx);

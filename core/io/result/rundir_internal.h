@@ -24,7 +24,9 @@ typedef struct luo_traced {
     int64_t ops;
     bool full;                     /* a step was left out */
     int32_t part_devices, part_of; /* the only step is held for so many devices; 0: whole */
-    bool sampled; /* large steps: one device of each stage */
+    bool sampled;     /* large steps: some devices */
+    bool *hit;        /* per device of the cluster: an event hit it of late */
+    int64_t hit_step; /* into which the last event fell; -1: none has */
 } luo_traced;
 
 typedef struct luo_op_text { /* cells of an instruction on a device, where they stand in `text` */
@@ -61,6 +63,12 @@ struct luo_rundir {
 luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
                           const luo_programs *set, const luo_step_result *result, luo_err *err);
 void luo_op_texts_free(luo_op_texts *x);
+/* ops_sample.c: records of some devices, into memory of their own, in their order: of those that an
+ * event has just hit, and of the first of each stage of pipelines that differ (in what they run or
+ * in types of devices), as far as `room` records go; of one device at least. NULL: out of memory.
+ * Pre: records are by device. Cost: O(records + devices * pipelines that differ). */
+luo_op_record *luo_ops_sample(const luo_rundir *dir, const luo_programs *set,
+                              const luo_step_result *result, int64_t room, int32_t *n);
 /* The warning of docs/results.md#exit-codes-and-messages for traced steps; false: nothing was left
  * out. */
 bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out);

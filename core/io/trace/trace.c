@@ -149,14 +149,17 @@ luo_titem luo_trace_item(luo_titem_kind kind, int32_t pid, int32_t tid, int64_t 
 
 luo_status luo_trace_span(luo_trace *trace, const luo_row_timeline *row, luo_err *err)
 {
+    const bool step = row->kind == LUO_SPAN_STEP;
     LUO_TRY(luo_trace_spill(trace, err));
-    if (luo_trace_room(trace, true) < 1) {
+    /* half of the room is for what steps are made of */
+    if (luo_trace_room(trace, true) < 1 || (step && trace->nrun_steps >= trace->limit / 2)) {
         trace->dropped++;
         return LUO_OK;
     }
-    const int32_t tid = row->kind == LUO_SPAN_STEP ? LUO_TRACE_STEPS
-                        : row->blocking            ? LUO_TRACE_PHASES
-                                                   : LUO_TRACE_EVENTS;
+    trace->nrun_steps += step;
+    const int32_t tid = step            ? LUO_TRACE_STEPS
+                        : row->blocking ? LUO_TRACE_PHASES
+                                        : LUO_TRACE_EVENTS;
     luo_titem x = luo_trace_item(LUO_TITEM_SPAN, LUO_TRACE_RUN, tid, luo_trace_ns(row->start_s));
     int64_t end = luo_trace_ns(row->end_s);
     /* Rows of one track follow each other; two planners at work at once are drawn one behind the

@@ -50,6 +50,7 @@ struct luo_trace {
     luo_map names;
     int64_t *track_end; /* per device, eight tracks: latest end of a slice */
     int64_t run_end[4];
+    int64_t nrun_steps; /* steps on the track of the run */
     bool full; /* a step was left out */
     int64_t nsteps;
     int32_t part_devices, part_of; /* of the only step; 0: whole */
