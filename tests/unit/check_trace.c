@@ -49,9 +49,13 @@ START_TEST(v_t1)
     const luo_slot slot = {.group = -1, .nmessage = 1, .message = &message};
     const luo_instr in[] = {
         {.id = 0, .phase = LUO_PHASE_F, .slot = -1, .exchange = -1},
-        {.id = 1, .phase = LUO_PHASE_F, .kind = LUO_INSTR_P2P, .stream = LUO_STREAM_PP}};
+        {.id = 1,
+         .op = -1,
+         .phase = LUO_PHASE_F,
+         .kind = LUO_INSTR_P2P,
+         .stream = LUO_STREAM_PP}};
     const luo_role role = {.ninstr = 2, .nseg = 1, .nslot = 1, .instr = in, .seg = &seg};
-    const luo_op_info op = {"mm", LUO_OP_MATMUL, 0};
+    const luo_op_info op = {"layers.0.w", LUO_OP_MATMUL, 0};
     const luo_program p = {.device = 0, .ntask = 1, .tasks = &task, .slots = &slot};
     const luo_programs set = {.n = 1, .at = &p, .nroles = 1, .roles = &role, .nops = 1, .ops = &op};
     const luo_op_record rec[] = {{0, 0, 0, 0, 0.01, LUO_OK}, {0, 0, 1, 0.01, 0.0110005, LUO_OK}};
@@ -67,7 +71,8 @@ START_TEST(v_t1)
     ck_assert_int_eq(counts.slices, 2);
     const char *text = unpack(path);
     ck_assert_ptr_nonnull(strstr(text, "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":0.000,"
-                                       "\"dur\":10000.000,\"name\":\"F\",\"cat\":\"compute\""));
+                                       "\"dur\":10000.000,\"name\":\"layers.w\",\"cat\":\"compute\","
+                                       "\"args\":{\"op\":\"layers.0.w\",\"kind\":\"F\""));
     ck_assert_ptr_nonnull(strstr(text, "{\"ph\":\"X\",\"pid\":1,\"tid\":3,\"ts\":10000.000,"
                                        "\"dur\":1000.500,\"name\":\"send\",\"cat\":\"pp\""));
     luo_trace_free(t);
@@ -176,7 +181,7 @@ START_TEST(whole)
      * receive is posted at 0, its message comes at 0.02 and it works to 0.13. */
     ck_assert_double_eq_tol(sum_of(list, "wait", 1), 2 * 40000.0, 1e-6);
     ck_assert_double_eq_tol(sum_of(list, "wait", 17), 2 * (20000.0 + 20000.0), 1e-6);
-    ck_assert_double_eq_tol(sum_of(list, "recompute", 17), 2 * 20000.0, 1e-6);
+    ck_assert_double_eq_tol(sum_of(list, "layers.mm recompute", 17), 2 * 20000.0, 1e-6);
     const char *text = unpack(path);
     static const char *const parts[] = {
         "\"name\":\"thread_name\",\"args\":{\"name\":\"dev 1 tp\"}",
@@ -251,7 +256,7 @@ START_TEST(steps_in_a_row)
     static const luo_run_task task = {0, 0};
     static const luo_instr in = {.phase = LUO_PHASE_F, .slot = -1, .exchange = -1};
     const luo_role role = {.ninstr = 1, .nseg = 1, .instr = &in, .seg = &seg};
-    const luo_op_info op = {"mm", LUO_OP_MATMUL, 0};
+    const luo_op_info op = {"layers.0.w", LUO_OP_MATMUL, 0};
     const luo_program p = {.device = 0, .ntask = 1, .tasks = &task};
     const luo_programs set = {.n = 1, .at = &p, .nroles = 1, .roles = &role, .nops = 1, .ops = &op};
     fixture *f = fix_new();
@@ -312,7 +317,7 @@ START_TEST(later_records_may_begin_first)
     static const luo_instr in[] = {{.phase = LUO_PHASE_F, .slot = -1, .exchange = -1},
                                    {.phase = LUO_PHASE_F, .slot = -1, .exchange = -1, .op = 1}};
     const luo_role role = {.ninstr = 2, .nseg = 1, .instr = in, .seg = &seg};
-    const luo_op_info ops[] = {{"mm", LUO_OP_MATMUL, 0}, {"norm", LUO_OP_NORM, 0}};
+    const luo_op_info ops[] = {{"layers.0.w", LUO_OP_MATMUL, 0}, {"norm", LUO_OP_NORM, 0}};
     const luo_program p = {.device = 0, .ntask = 1, .tasks = &task};
     const luo_programs set = {.n = 1, .at = &p, .nroles = 1, .roles = &role, .nops = 2, .ops = ops};
     const luo_op_record rec[] = {{0, 0, 0, 10e-6, 20e-6, LUO_OK}, {0, 0, 1, 0, 5e-6, LUO_OK}};

@@ -291,9 +291,8 @@ luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start
 {
     luo_rundir *dir = ctx;
     (void)plan; /* steps.csv has it */
-    return dir->opts.ops_whole > 0
-               ? keep_some(dir, step, attempt, start_s, set, result, err)
-               : keep_ops(dir, step, attempt, start_s, set, result, err);
+    return dir->opts.ops_whole > 0 ? keep_some(dir, step, attempt, start_s, set, result, err)
+                                   : keep_ops(dir, step, attempt, start_s, set, result, err);
 }
 
 bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out)

@@ -35,9 +35,8 @@ static bool find_spans(sampler *s)
     s->span = calloc((size_t)s->set->n + 1, sizeof *s->span);
     for (int64_t k = 0, next; s->span && k < n; k = next) {
         for (next = k + 1; next < n && r[next].device == r[k].device; next++) continue;
-        s->span[s->nspans++] = (span){.first = k,
-                                      .n = next - k,
-                                      .program = luo_programs_find(s->set, r[k].device)};
+        s->span[s->nspans++] =
+            (span){.first = k, .n = next - k, .program = luo_programs_find(s->set, r[k].device)};
     }
     return s->span != NULL;
 }

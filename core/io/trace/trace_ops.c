@@ -1,12 +1,12 @@
 /* Slices and waits of one traced step. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/io/trace/trace_spill.h"
 #include "core/io/trace/trace_step.h"
 
-/* The kind without numbers: one name, one colour. */
-static const char *slice_name(const luo_instr *in, const luo_slot *slot)
+static const char *kind_name(const luo_instr *in, const luo_slot *slot)
 {
     bool send = false, receive = false;
     switch ((luo_instr_kind)in->kind) {
@@ -28,14 +28,35 @@ static const char *slice_name(const luo_instr *in, const luo_slot *slot)
     return send && receive ? "send_recv" : receive ? "recv" : "send";
 }
 
+/* "d.layers.9.mlp.down" -> "d.layers.mlp.down": ops of all layers have one name, so one colour. */
+static int32_t slice_name(luo_trace *trace, const char *op, bool recompute)
+{
+    luo_str text = {0};
+    for (const char *at = op; *at;) {
+        const size_t digits = strspn(at + 1, "0123456789");
+        const bool number = *at == '.' && digits > 0 && !isalnum((unsigned char)at[1 + digits]);
+        if (number)
+            at += 1 + digits;
+        else
+            luo_str_addc(&text, *at++);
+    }
+    if (recompute) luo_str_add(&text, " recompute");
+    const int32_t name = text.failed ? -1 : luo_trace_name(trace, luo_str_get(&text));
+    luo_str_free(&text);
+    return name;
+}
+
 /* Instructions of a role are called alike on all devices: a message that one sends, all send. */
 static const struct luo_tname *names_of(luo_tstep *c, const luo_program *program,
                                         const luo_instr *in)
 {
     struct luo_tname *n = &c->name[c->first_name[program->role] + in->id];
     if (n->slice) return n;
-    n->slice = 1 + luo_trace_name(c->t, slice_name(in, luo_tstep_slot(program, in)));
-    n->op = 1 + luo_trace_name(c->t, in->op >= 0 ? c->set->ops[in->op].name : "");
+    const char *op = in->op >= 0 ? c->set->ops[in->op].name : "";
+    const char *kind = kind_name(in, luo_tstep_slot(program, in));
+    n->slice = 1 + (*op ? slice_name(c->t, op, in->recompute) : luo_trace_name(c->t, kind));
+    n->op = 1 + luo_trace_name(c->t, op);
+    n->kind = 1 + luo_trace_name(c->t, kind);
     return n;
 }
 
@@ -62,6 +83,7 @@ static bool add_slice(luo_tstep *c, const luo_program *program, int64_t k)
     const struct luo_tname *name = names_of(c, program, in);
     x.name = name->slice - 1;
     x.text = name->op - 1;
+    x.extra = name->kind - 1;
     x.step = c->step;
     x.attempt = c->attempt;
     x.pipeline = program->pipeline;
@@ -70,7 +92,7 @@ static bool add_slice(luo_tstep *c, const luo_program *program, int64_t k)
     x.layer = in->layer;
     x.bytes = in->bytes;
     x.instruction = in->id;
-    return x.name >= 0 && x.text >= 0 && luo_trace_add(c->t, x);
+    return x.name >= 0 && x.text >= 0 && x.extra >= 0 && luo_trace_add(c->t, x);
 }
 
 static int by_start(const void *a, const void *b)

@@ -26,7 +26,7 @@ typedef struct luo_tstep {
     int32_t ndevices;
     int32_t *first_name; /* per role: of its instructions in `name` */
     struct luo_tname {
-        int32_t slice, op; /* names + 1; 0: not looked up yet */
+        int32_t slice, op, kind; /* names + 1; 0: not looked up yet */
     } *name;
 } luo_tstep;
 

@@ -92,6 +92,7 @@ static void args(writer *w, const luo_titem *x)
     switch ((luo_titem_kind)x->kind) {
     case LUO_TITEM_OP:
         arg_text(w, &any, "op", x->text);
+        arg_text(w, &any, "kind", x->extra);
         arg(w, &any, "step", x->step);
         arg(w, &any, "attempt", x->attempt);
         arg(w, &any, "pipeline", x->pipeline);
