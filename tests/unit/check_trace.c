@@ -71,8 +71,8 @@ START_TEST(v_t1)
     ck_assert_int_eq(counts.slices, 2);
     const char *text = unpack(path);
     ck_assert_ptr_nonnull(strstr(text, "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":0.000,"
-                                       "\"dur\":10000.000,\"name\":\"layers.w\",\"cat\":\"compute\","
-                                       "\"args\":{\"op\":\"layers.0.w\",\"kind\":\"F\""));
+                                       "\"dur\":10000.000,\"name\":\"layers.w\","
+                                       "\"cat\":\"compute\",\"args\":{\"op\":\"layers.0.w\",\"kind\":\"F\""));
     ck_assert_ptr_nonnull(strstr(text, "{\"ph\":\"X\",\"pid\":1,\"tid\":3,\"ts\":10000.000,"
                                        "\"dur\":1000.500,\"name\":\"send\",\"cat\":\"pp\""));
     luo_trace_free(t);
@@ -181,7 +181,7 @@ START_TEST(whole)
      * receive is posted at 0, its message comes at 0.02 and it works to 0.13. */
     ck_assert_double_eq_tol(sum_of(list, "wait", 1), 2 * 40000.0, 1e-6);
     ck_assert_double_eq_tol(sum_of(list, "wait", 17), 2 * (20000.0 + 20000.0), 1e-6);
-    ck_assert_double_eq_tol(sum_of(list, "layers.mm recompute", 17), 2 * 20000.0, 1e-6);
+    ck_assert_double_eq_tol(sum_of(list, "d.layers.mm recompute", 17), 2 * 20000.0, 1e-6);
     const char *text = unpack(path);
     static const char *const parts[] = {
         "\"name\":\"thread_name\",\"args\":{\"name\":\"dev 1 tp\"}",

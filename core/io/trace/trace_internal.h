@@ -5,7 +5,7 @@
 #include "core/io/trace/trace.h"
 
 typedef enum luo_titem_kind {
-    LUO_TITEM_OP,    /* X or i: args op kind step attempt pipeline stage micro_batch layer bytes instr */
+    LUO_TITEM_OP,    /* X or i: args op kind step attempt pipeline .. instruction */
     LUO_TITEM_WAIT,  /* X: args step attempt */
     LUO_TITEM_SPAN,  /* X or i: args step plan event bytes */
     LUO_TITEM_EVENT, /* i: args id phase detail */
