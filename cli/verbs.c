@@ -623,8 +623,8 @@ const luo_verb luo_verbs[] = {
      "luoshu.import/1",
      luo_verb_import_run},
     {"export",
-     "luoshu export KIND PLAN|CLUSTER [options]",
-     "Writes a plan or a cluster as a file of others. KIND, and what comes out:"
+     "luoshu export KIND PLAN|CLUSTER|RUN [options]",
+     "Writes a plan, a cluster or a run as a file of others. KIND, and what comes out:"
 #define LUO_EXPORTER(kind, word, function, source, needs, takes, says) "\n  " word ": " says
 #include "core/io/export/exporters.inc"
 #undef LUO_EXPORTER

@@ -10,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/words.h"
 #include "core/io/export/export.h"
+#include "core/io/trace/trace_table.h"
 
 typedef struct output {
     luo_cli *cli;
@@ -49,7 +50,7 @@ static luo_status check_options(const luo_args *args, luo_export_kind kind, luo_
             if (luo_export_kind_takes(one) & uses[i]) rows[i].taken |= 1U << k;
             if (luo_export_kind_needs(one) & uses[i]) rows[i].needed |= 1U << k;
         }
-        if (!luo_export_kind_of_cluster(one)) rows[3].taken |= 1U << k;
+        if (luo_export_kind_of(one) == LUO_EXPORT_OF_PLAN) rows[3].taken |= 1U << k;
     }
     snprintf(text, sizeof text, "`luoshu export %s`", luo_export_kind_name(kind));
     LUO_TRY(luo_way_check(args, rows, (int)(sizeof rows / sizeof *rows), (int)kind, text, err));
@@ -85,6 +86,28 @@ static luo_status read_cluster(luo_cli *cli, luo_export_source *source)
     LUO_TRY(luo_read_cluster(cli->arena, source->cluster_file, &cluster, &cli->diags));
     source->cluster = cluster;
     return LUO_OK;
+}
+
+static luo_status read_run(luo_cli *cli, luo_export_source *source, luo_trace_run *run)
+{
+    LUO_TRY(luo_trace_read(cli->arena, cli->args.files[1], run, &cli->diags));
+    run->head.version = LUO_VERSION;
+    source->run = run;
+    return LUO_OK;
+}
+
+static luo_status read_source(luo_cli *cli, luo_export_kind kind, luo_export_source *source,
+                              luo_trace_run *run, const luo_doc **doc)
+{
+    switch (luo_export_kind_of(kind)) {
+    case LUO_EXPORT_OF_CLUSTER:
+        return read_cluster(cli, source);
+    case LUO_EXPORT_OF_RUN:
+        return read_run(cli, source, run);
+    case LUO_EXPORT_OF_PLAN:
+        break;
+    }
+    return read_plan(cli, source, doc);
 }
 
 static luo_status put(void *ctx, const char *name, const luo_str *text, luo_err *err)
@@ -171,22 +194,23 @@ static luo_status report(luo_cli *cli, const luo_doc *doc, luo_status st, const 
 luo_status luo_verb_export_run(luo_cli *cli)
 {
     luo_export_source source = {0};
+    luo_trace_run run = {0};
     luo_export_made made;
     luo_export_kind kind;
     luo_stack stack;
     const luo_doc *doc = NULL;
     luo_err err = {0};
     output out;
-    LUO_TRY(luo_cli_files(cli, 2, 2, "a kind and a plan or a cluster are"));
+    LUO_TRY(luo_cli_files(cli, 2, 2, "a kind and a plan, a cluster or a run are"));
     LUO_TRY(luo_cli_fail(cli, read_kind(cli->args.files[0], &kind, &err), &err));
     LUO_TRY(luo_cli_fail(cli, check_options(&cli->args, kind, &err), &err));
     LUO_TRY(luo_cli_fail(cli, open_output(cli, kind, &out, &err), &err));
     LUO_TRY(luo_cli_stack(cli, &stack));
     source.stack = &stack;
-    LUO_TRY(luo_export_kind_of_cluster(kind) ? read_cluster(cli, &source)
-                                             : read_plan(cli, &source, &doc));
+    LUO_TRY(read_source(cli, kind, &source, &run, &doc));
     luo_cli_flush(cli); /* notes on the files stand before the text */
     const luo_status st = write_all(cli, kind, &source, &out, &made, &err);
+    luo_trace_free(run.trace);
     LUO_TRY(report(cli, doc, st, &err));
     tell(cli, kind, &out, &made);
     return LUO_OK;

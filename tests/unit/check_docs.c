@@ -342,7 +342,7 @@ START_TEST(kinds_of_export)
         has_row("docs/formats.md", "Exported files", own,
                 luo_arena_printf(arena, "| `%s` | %s | %s | %s | %s |", luo_export_kind_name(kind),
                                  luo_export_kind_says(kind),
-                                 luo_export_kind_of_cluster(kind) ? "cluster" : "plan",
+                                 luo_export_of_name(luo_export_kind_of(kind)),
                                  uses_of(needs), uses_of(luo_export_kind_takes(kind) & ~needs)),
                 0);
     }

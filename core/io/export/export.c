@@ -4,15 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PLAN, CLUSTER };
 static const struct {
     const char *word, *says;
     export_fn *fn;
-    int source;
+    luo_export_of source;
     unsigned needs, takes;
 } exporters[] = {
 #define LUO_EXPORTER(kind, word, function, source, needs, takes, says)                             \
-    {word, says, function, source, needs, (needs) | (takes)},
+    {word, says, function, LUO_EXPORT_OF_##source, needs, (needs) | (takes)},
 #include "core/io/export/exporters.inc"
 #undef LUO_EXPORTER
 };
@@ -27,9 +26,15 @@ const char *luo_export_kind_says(luo_export_kind kind)
     return exporters[kind].says;
 }
 
-bool luo_export_kind_of_cluster(luo_export_kind kind)
+luo_export_of luo_export_kind_of(luo_export_kind kind)
 {
-    return exporters[kind].source == CLUSTER;
+    return exporters[kind].source;
+}
+
+const char *luo_export_of_name(luo_export_of of)
+{
+    static const char *const names[] = {"plan", "cluster", "run"};
+    return names[of];
 }
 
 unsigned luo_export_kind_needs(luo_export_kind kind)

@@ -1,4 +1,4 @@
-/* export.h: plans and clusters as files of others (docs/formats.md#exported-files).
+/* export.h: plans, clusters and runs as files of others (docs/formats.md#exported-files).
  *
  * A kind of file is one row of exporters.inc. A function makes each text in memory and hands it to
  * the sink; what a format can't express is refused with the first such part of the plan. */
@@ -21,11 +21,18 @@ typedef enum luo_export_use {
     LUO_EXPORT_FOLDER = 8 /* several files, in a folder */
 } luo_export_use;
 
+typedef enum luo_export_of { /* what FILE is */
+    LUO_EXPORT_OF_PLAN,
+    LUO_EXPORT_OF_CLUSTER,
+    LUO_EXPORT_OF_RUN
+} luo_export_of;
+const char *luo_export_of_name(luo_export_of of); /* "plan" */
+
 /* Name of the command line; a phrase on what is written; sets of luo_export_use.
  * Pre: 0 <= kind < LUO_EXPORT_KINDS. */
 const char *luo_export_kind_name(luo_export_kind kind);
 const char *luo_export_kind_says(luo_export_kind kind);
-bool luo_export_kind_of_cluster(luo_export_kind kind); /* else of a plan */
+luo_export_of luo_export_kind_of(luo_export_kind kind);
 unsigned luo_export_kind_needs(luo_export_kind kind);
 unsigned luo_export_kind_takes(luo_export_kind kind); /* with what it needs */
 
@@ -35,6 +42,7 @@ typedef struct luo_export_source {
     const luo_model *model;
     const luo_cluster *cluster;
     const luo_stack *stack;
+    const struct luo_trace_run *run; /* core/io/trace/trace_table.h */
     const char *plan_file, *model_file, *cluster_file;
 } luo_export_source;
 

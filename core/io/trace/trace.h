@@ -46,4 +46,7 @@ typedef struct luo_trace_head { /* otherData */
  * Cost: 2,000,000 events in under 5 s. */
 luo_status luo_trace_write(luo_trace *trace, const char *dir, const char *name,
                            const luo_trace_head *head, luo_err *err);
+/* Appends the same bytes to out. Errors: LUO_EIO; LUO_ENOMEM. */
+luo_status luo_trace_print(luo_trace *trace, const luo_trace_head *head, luo_str *out,
+                           luo_err *err);
 #endif

@@ -36,6 +36,7 @@ bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t
 {
     luo_arena *scratch = c->t->scratch;
     const size_t mark = luo_arena_mark(scratch);
+    if (c->set->roles[p->role].nbuf == 0) return true; /* of a table */
     luo_when *task = LUO_NEW_N(scratch, luo_when, p->ntask);
     stash_change *ch = LUO_NEW_N(scratch, stash_change, 2 * (int64_t)p->ntask);
     bool *failed = LUO_NEW_N(scratch, bool, p->ntask);

@@ -13,7 +13,7 @@ static const char *kind_name(const luo_instr *in, const luo_slot *slot)
     case LUO_INSTR_COMPUTE:
         return in->recompute ? "recompute" : luo_phase_name(in->phase);
     case LUO_INSTR_COLLECTIVE:
-        return luo_coll_name(in->coll);
+        return luo_coll_name(in->coll) ? luo_coll_name(in->coll) : "collective";
     case LUO_INSTR_LOCAL:
         return "local";
     case LUO_INSTR_IO:
