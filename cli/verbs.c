@@ -385,6 +385,7 @@ static const luo_option import_options[] = {
     {"profile", "NAME", "GPUs of the node"},
     {"units", "WHICH",
      "what counts and names are of: device:[0-7] or node:GROUP (as the source says)"},
+    {"min-gpus", "N", "of a job that counts (1)"},
     {"approximate", NULL, "leave out what has no place here, with a warning"},
 };
 

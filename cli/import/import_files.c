@@ -9,9 +9,11 @@
 static luo_status read_opts(luo_cli *cli, luo_convert_opts *opts, luo_err *err)
 {
     const luo_args *args = &cli->args;
-    int64_t devices, tokens;
+    int64_t devices, tokens, gpus;
     LUO_TRY(luo_args_int(args, "devices", 0, 1, 131072, &devices, err));
     LUO_TRY(luo_args_int(args, "seq-length", 0, 1, 1000000000, &tokens, err));
+    LUO_TRY(luo_args_int(args, "min-gpus", 1, 0, 131072, &gpus, err));
+    opts->min_gpus = gpus;
     opts->sequence_tokens = tokens;
     opts->source = args->files[1];
     opts->devices = (int32_t)devices;

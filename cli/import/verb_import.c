@@ -29,6 +29,7 @@ static const option options[] = {
     {"repair", 0, LUO_CONVERT_REPAIR},
     {"model", 0, LUO_CONVERT_MODEL},
     {"units", 0, LUO_CONVERT_UNITS},
+    {"min-gpus", 0, LUO_CONVERT_MIN_GPUS},
 };
 
 static bool has_option(int k, const option *o)

@@ -72,7 +72,8 @@ START_TEST(v_t1)
     const char *text = unpack(path);
     ck_assert_ptr_nonnull(strstr(text, "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":0.000,"
                                        "\"dur\":10000.000,\"name\":\"layers.w\","
-                                       "\"cat\":\"compute\",\"args\":{\"op\":\"layers.0.w\",\"kind\":\"F\""));
+                                       "\"cat\":\"compute\","
+                                       "\"args\":{\"op\":\"layers.0.w\",\"kind\":\"F\""));
     ck_assert_ptr_nonnull(strstr(text, "{\"ph\":\"X\",\"pid\":1,\"tid\":3,\"ts\":10000.000,"
                                        "\"dur\":1000.500,\"name\":\"send\",\"cat\":\"pp\""));
     luo_trace_free(t);

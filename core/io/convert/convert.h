@@ -25,6 +25,7 @@ typedef enum luo_convert_option {
     LUO_CONVERT_MODEL = 32,
     LUO_CONVERT_UNITS = 64,
     LUO_CONVERT_SEQUENCE = 256,
+    LUO_CONVERT_MIN_GPUS = 512,
     LUO_CONVERT_FOLDER = 128 /* no option: the source may be a folder of them */
 } luo_convert_option;
 
@@ -39,6 +40,7 @@ typedef struct luo_convert_opts {
     luo_convert_kind kind;
     const char *source;        /* a path */
     int32_t devices;           /* of the job; 0: as the source says */
+    int64_t min_gpus;          /* of a job that counts */
     int64_t sequence_tokens;   /* 0: as the source or the model says */
     const char *micro_batches; /* "33,31": of the pipelines; NULL: as the source says */
     const char *profile; /* of the devices: a file or a built-in name; NULL: from the source */

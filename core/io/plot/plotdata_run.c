@@ -7,6 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/vec.h"
 #include "core/io/plot/plotdata.h"
+#include "core/io/read/input_tables.h"
 #include "core/io/result/table.h"
 
 enum { COLUMNS = 1500, ROWS = 32, LANES = LUO_STREAMS };
@@ -194,6 +195,8 @@ static bool same_shade(shade *a, const shade *b)
 static void name_of(const gantt *g, int32_t row, char *out, size_t size)
 {
     if (g->row[row].pipeline < 0) snprintf(out, size, "dev %d", g->row[row].device);
+    else if (g->row[row].device < 0) /* recorded */
+        snprintf(out, size, "p%d s%d", g->row[row].pipeline, g->row[row].stage);
     else
         snprintf(out, size, "p%d s%d (dev %d)", g->row[row].pipeline, g->row[row].stage,
                  g->row[row].device);
@@ -251,19 +254,65 @@ static luo_status put_gantt(luo_arena *arena, luo_table *table, const gantt *g, 
     return LUO_OK;
 }
 
+/* Writes the table, unless st says that nothing was read. */
+static luo_status write_gantt(luo_arena *arena, gantt *g, luo_status st, const char *out,
+                              int64_t *rows, luo_diags *diags)
+{
+    luo_table table = {0};
+    luo_err err = {0};
+    if (st == LUO_OK)
+        st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_GANTT), &err);
+    if (st == LUO_OK && g->end_s > g->start_s) st = put_gantt(arena, &table, g, &err);
+    free(g->at);
+    luo_map_free(&g->forward);
+    return finish(&table, st, &err, rows, diags);
+}
+
 luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, const char *out,
                               int64_t *rows, luo_diags *diags)
 {
     gantt g = {0};
-    luo_table table = {0};
-    luo_err err = {0};
-    luo_status st = read_ops(arena, run, &g, diags);
-    if (st == LUO_OK)
-        st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_GANTT), &err);
-    if (st == LUO_OK && g.end_s > g.start_s) st = put_gantt(arena, &table, &g, &err);
-    free(g.at);
-    luo_map_free(&g.forward);
-    return finish(&table, st, &err, rows, diags);
+    const luo_status st = read_ops(arena, run, &g, diags);
+    return write_gantt(arena, &g, st, out, rows, diags);
+}
+
+/* Adds a row of recorded.csv; false: out of memory. */
+static bool add_recorded(gantt *g, const luo_csv_cell *c)
+{
+    const char *op = c[LUO_RE_OP].text;
+    const double start_s = c[LUO_RE_START].number, end_s = start_s + c[LUO_RE_DURATION].number;
+    const int32_t row =
+        row_of(g, -1, (int32_t)c[LUO_RE_PIPELINE].whole, (int32_t)c[LUO_RE_STAGE].whole);
+    const int32_t lane = lane_of(c[LUO_RE_LANE].text);
+    int32_t kind = OTHER;
+    if (lane > 0) kind = TP + lane - 1;
+    else if (strcmp(op, "forward-compute") == 0) kind = FORWARD;
+    else if (strcmp(op, "backward-compute") == 0) kind = BACKWARD;
+    g->start_s = g->n ? fmin(g->start_s, start_s) : start_s;
+    g->end_s = fmax(g->end_s, end_s);
+    if (row < 0) return true;
+    if (!LUO_VEC_ROOM(g->at, g->n, g->cap)) return false;
+    g->at[g->n++] =
+        (slice){row, lane, kind, (int32_t)c[LUO_RE_MICRO_BATCH].whole, start_s, end_s};
+    return true;
+}
+
+luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char *out,
+                                 int64_t *rows, luo_diags *diags)
+{
+    gantt g = {0};
+    luo_csv_cell c[LUO_RE_N];
+    int64_t step = -1;
+    bool ok = true;
+    luo_csv *csv = luo_csv_open_path(path, luo_input_table_recorded.columns,
+                                     luo_input_table_recorded.n, diags);
+    while (ok && luo_csv_next(csv, c)) {
+        if (step >= 0 && c[LUO_RE_STEP].whole != step) break;
+        step = c[LUO_RE_STEP].whole;
+        ok = add_recorded(&g, c);
+    }
+    const luo_status st = luo_csv_close(csv);
+    return write_gantt(arena, &g, ok ? st : LUO_ENOMEM, out, rows, diags);
 }
 
 /* ---- slowdown ---- */

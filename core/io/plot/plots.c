@@ -305,6 +305,29 @@ static void draw_tables(plotter *p)
     while (p->njobs > 0) reap(p);
 }
 
+/* ---- recorded steps ---- */
+
+static const char RECORDED[] = "recorded.csv";
+
+static bool is_recorded(const plotter *p)
+{
+    return luo_result_has(p->o->dir, RECORDED) && !luo_result_has(p->o->dir, "manifest.json") &&
+           !luo_result_has(p->o->dir, "compare.csv");
+}
+
+static void draw_recorded(plotter *p)
+{
+    const char *title = luo_arena_printf(p->arena, "%s, recorded", p->o->dir);
+    const char *path = luo_arena_printf(p->arena, "%s/%s", p->o->dir, RECORDED);
+    const char *plots = wanted(p, GANTT) ? plots_folder(p, p->o->dir) : NULL;
+    int64_t rows = 0;
+    if (!title || !path) keep(p, LUO_ENOMEM);
+    if (!plots || p->st != LUO_OK) return;
+    keep(p, luo_plotdata_recorded(p->arena, path, plots, &rows, p->diags));
+    if (rows > 0) start(p, names[GANTT], p->o->dir, title, "");
+    while (p->njobs > 0) reap(p);
+}
+
 /* Figures are written into what was named and what lies in it, not where a link in it leads. */
 static bool is_ours(plotter *p, const char *dir)
 {
@@ -333,6 +356,10 @@ static void draw(plotter *p)
     int32_t n;
     if (without_run(p)) {
         draw_tables(p);
+        return;
+    }
+    if (is_recorded(p)) {
+        draw_recorded(p);
         return;
     }
     read_measured(p, &p->o->dir, 1, &runs, &n);

@@ -170,6 +170,17 @@ const luo_input_table *luo_input_table_of(const luo_source *src)
     return best;
 }
 
+/* Does the table of a header have all that it has to have? */
+static bool is_whole(const luo_input_table *table, const luo_source *src)
+{
+    const size_t start = content_start(src);
+    const char *line = src->text + start, *nl = memchr(line, '\n', src->len - start);
+    const header h = split_header(line, nl ? (size_t)(nl - line) : src->len - start);
+    bool whole;
+    header_score(table, &h, &whole);
+    return whole;
+}
+
 static luo_status kind_of_tree(const luo_doc *doc, luo_file_kind *out, luo_diags *diags)
 {
     const luo_doc_node *node = luo_doc_get(doc->root, "schema");
@@ -192,7 +203,8 @@ static luo_status kind_of(luo_doc *doc, luo_file_kind *out, luo_diags *diags)
         *out = LUO_FILE_PLAN; /* its reader names the fault in the syntax */
         if (ends_in(doc->src->name, ".json")) return LUO_OK;
     }
-    if (luo_input_table_of(doc->src)) {
+    const luo_input_table *table = luo_input_table_of(doc->src);
+    if (table && (is_whole(table, doc->src) || !foreign_of(doc->src))) {
         *out = LUO_FILE_TABLE;
         return LUO_OK;
     }

@@ -140,16 +140,18 @@ static const luo_csv_column assignment[] = {
     WHOLE("step", true, 0),     WHOLE("sequence", true, 0),    WHOLE("length_tokens", true, 1),
     WHOLE("pipeline", true, 0), WHOLE("micro_batch", true, 0), WHOLE("position", true, 0)};
 
-static const luo_csv_column recorded[] = {WHOLE("step", true, 0),
-                                          WHOLE("pipeline", true, 0),
-                                          WHOLE("stage", true, 0),
-                                          TEXT("lane", true),
-                                          TEXT("op", true),
-                                          WHOLE("chunk", true, -1),
-                                          WHOLE("micro_batch", true, -1),
-                                          WHOLE("order", true, 0),
-                                          OF_OR_0("t_start_s", true, LUO_Q_RUN_TIME, 1),
-                                          OF_OR_0("duration_s", true, LUO_Q_TIME, 1)};
+static const luo_csv_column recorded[LUO_RE_N] = {
+    [LUO_RE_STEP] = WHOLE("step", true, 0),
+    [LUO_RE_PIPELINE] = WITHIN_WHOLE("pipeline", true, 0, 131071),
+    [LUO_RE_STAGE] = WITHIN_WHOLE("stage", true, 0, 131071),
+    [LUO_RE_LANE] = TEXT("lane", true),
+    [LUO_RE_OP] = TEXT("op", true),
+    [LUO_RE_CHUNK] = WHOLE("chunk", true, -1),
+    [LUO_RE_MICRO_BATCH] = WITHIN_WHOLE("micro_batch", true, -1, 1 << 24),
+    [LUO_RE_ORDER] = WHOLE("order", true, 0),
+    [LUO_RE_START] = OF_OR_0("t_start_s", true, LUO_Q_RUN_TIME, 1),
+    [LUO_RE_DURATION] = OF_OR_0("duration_s", true, LUO_Q_TIME, 1),
+};
 
 static const char *const splits[] = {LUO_SPLIT_LIST(LUO_WORD_TEXT) NULL};
 static const char *const recomputes[] = {LUO_RECOMPUTE_LIST(LUO_WORD_TEXT) NULL};
@@ -237,8 +239,9 @@ const luo_input_table luo_input_table_lengths = TABLE(lengths);
 const luo_input_table luo_input_table_histogram = TABLE(histogram);
 const luo_input_table luo_input_table_expert_load = TABLE(expert_load);
 const luo_input_table luo_input_table_straggler = TABLE(straggler);
-/* Known by their headers, not read yet. */
-static const luo_input_table assignments = TABLE(assignment), recordings = TABLE(recorded);
+const luo_input_table luo_input_table_recorded = TABLE(recorded);
+/* Known by its header, not read yet. */
+static const luo_input_table assignments = TABLE(assignment);
 
 static const luo_input_table *const all[] = {&luo_input_table_events,
                                              &luo_input_table_causes,
@@ -252,7 +255,7 @@ static const luo_input_table *const all[] = {&luo_input_table_events,
                                              &luo_input_table_expert_load,
                                              &luo_input_table_straggler,
                                              &assignments,
-                                             &recordings,
+                                             &luo_input_table_recorded,
                                              &luo_input_table_suite,
                                              &luo_input_table_layer_times};
 

@@ -50,6 +50,19 @@ enum { LUO_PO_TP, LUO_PO_PP, LUO_PO_A, LUO_PO_B, LUO_PO_C, LUO_PO_CAP, LUO_PO_UT
 enum { LUO_LE_LENGTH, LUO_LE_ARRIVAL, LUO_LE_N };
 enum { LUO_HI_LOW, LUO_HI_HIGH, LUO_HI_COUNT, LUO_HI_N };
 enum { LUO_LO_STEP, LUO_LO_LAYER, LUO_LO_EXPERT, LUO_LO_TOKENS, LUO_LO_N };
+enum {
+    LUO_RE_STEP,
+    LUO_RE_PIPELINE,
+    LUO_RE_STAGE,
+    LUO_RE_LANE,
+    LUO_RE_OP,
+    LUO_RE_CHUNK,
+    LUO_RE_MICRO_BATCH,
+    LUO_RE_ORDER,
+    LUO_RE_START,
+    LUO_RE_DURATION,
+    LUO_RE_N
+};
 enum { LUO_IT_WORKER, LUO_IT_ITERATION, LUO_IT_SECONDS, LUO_IT_N };
 enum { LUO_RA_DEVICE, LUO_RA_RATE, LUO_RA_STATE, LUO_RA_T, LUO_RA_N };
 enum {
@@ -131,7 +144,7 @@ extern const luo_input_table luo_input_table_events, luo_input_table_causes,
     luo_input_table_op_times, luo_input_table_collective_times, luo_input_table_p2p_times,
     luo_input_table_rates, luo_input_table_pool, luo_input_table_lengths,
     luo_input_table_histogram, luo_input_table_suite, luo_input_table_layer_times,
-    luo_input_table_expert_load, luo_input_table_straggler;
+    luo_input_table_expert_load, luo_input_table_straggler, luo_input_table_recorded;
 
 /* Every table: known by its header. */
 const luo_input_table *const *luo_input_tables(int *n);
