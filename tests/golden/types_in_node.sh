@@ -22,3 +22,18 @@ grep -o '"devices": \[.*\], "re' uniform.json
 "$LUOSHU" plan uniform $at --global-batch-size 8 --seq-length 1024 --tp 4 --pp 1 --dp 4 --zero 1 --recompute full 2>&1 | grep -o 'the tightest stage (device [0-9]*)'
 sed 's/\[0, 1, 2, 3\]/[4, 5, 6, 7]/; s/\[8, 9, 10, 11\]/[12, 13, 14, 15]/' uniform.json >t4.json
 "$LUOSHU" sim t4.json $at --steps 1 --plots off 2>&1 | grep -oE 'on device [0-9]+ \(lab-0/[0-9]+\)'
+# a 3080 and a 4090 in one box, two of them: what is planned for them, and that it runs
+cat >box.yaml <<'X'
+schema: luoshu.cluster/1
+name: box
+node_groups:
+  - {name: box, nodes: 2, devices_per_node: 2, profiles: [rtx-3080, rtx-4090], pcie: {bandwidth_gbytes_per_s: 24, latency_us: 1.5},
+     nics: {count: 1, bandwidth_gbytes_per_s: 12.5, latency_us: 2}}
+fabric: {kind: single, hop_latency_us: 0.5}
+X
+C=box.yaml; M=$S/models/llama-125m.yaml
+"$LUOSHU" check box.yaml; "$LUOSHU" explain box.yaml | sed -n 4,5p
+plan malleus "$M" --global-batch-size 32 --seq-length 1024 --dp 2 --pp 2 --tp 1
+grep -o '"layers": \[\[.*"devices": \[[0-9, ]*\]' malleus.json
+plan auto "$M" --global-batch-size 32 --seq-length 1024; "$LUOSHU" check auto.json --model "$M" --cluster box.yaml
+"$LUOSHU" sim malleus.json --model "$M" --cluster box.yaml --steps 1 --plots off --out box-run >/dev/null 2>&1; cut -d, -f1-3 box-run/plan/devices.csv

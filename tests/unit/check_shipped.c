@@ -44,7 +44,8 @@ static int each(const char *dir, void (*fn)(const char *path, const char *stem))
 /* No collective was measured over their links, nor over those of a neighbour. */
 static bool has_no_curve(const char *stem)
 {
-    static const char *const names[] = {"a10", "l4", "l40s", "mi250x", "mi300x", "rtx-4090", "t4"};
+    static const char *const names[] = {"a10",    "l4",       "l40s",     "mi250x",
+                                        "mi300x", "rtx-3080", "rtx-4090", "t4"};
     for (size_t i = 0; i < LUO_ROWS(names); i++)
         if (strcmp(names[i], stem) == 0) return true;
     return false;

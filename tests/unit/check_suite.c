@@ -237,6 +237,7 @@ static const char *const gpu_names[][2] = {
     {"A800-80G-SXM", "a800"}, {"H100-GT", "h100-96"}, {"GB200", "gb200"},     {"GB300", "gb300"},
     {"B300-288G-SXM", "b300"}, {"T4", "t4"},          {"A10", "a10"},         {"L4", "l4"},
     {"L40S", "l40s"},         {"RTX-4090", "rtx-4090"}, {"MI250X", "mi250x"}, {"MI300X", "mi300x"},
+    {"RTX-3080", "rtx-3080"},
 };
 
 START_TEST(gpus_have_profiles)

@@ -13,6 +13,7 @@ static const struct {
     {"p100", "pascal"},     {"v100-16", "volta"},    {"v100-32", "volta"},   {"t4", "turing"},
     {"rtx-2080", "turing"}, {"titan-rtx", "turing"}, {"a100-40", "ampere"},  {"a100-80", "ampere"},
     {"a800", "ampere"},     {"a10", "ampere"},       {"rtx-3090", "ampere"}, {"l4", "ada"},
+    {"rtx-3080", "ampere"},
     {"l40s", "ada"},        {"rtx-4090", "ada"},     {"h100", "hopper"},     {"h100-96", "hopper"},
     {"h200", "hopper"},     {"gh200", "hopper"},     {"h800", "hopper"},     {"b200", "blackwell"},
     {"b300", "blackwell"},  {"gb200", "blackwell"},  {"gb300", "blackwell"}, {"mi250x", "cdna2"},

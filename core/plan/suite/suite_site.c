@@ -34,6 +34,7 @@ static const luo_suite_gpu gpus[] = {
     {"L4-24G", "l4", 0, 32e9},
     {"L40S-48G", "l40s", 0, 32e9},
     {"RTX-4090-24G", "rtx-4090", 0, 32e9},
+    {"RTX-3080-10G", "rtx-3080", 0, 32e9},
     {"RTX-3090", "rtx-3090", 49.8e9, 0},
     {"Titan-RTX", "titan-rtx", 10.8e9, 0},
     {"GH-96", "gh200", 450e9, 0},        /* as Sailor calls it */
