@@ -151,8 +151,9 @@ luo_status luo_trace_span(luo_trace *trace, const luo_row_timeline *row, luo_err
 {
     const bool step = row->kind == LUO_SPAN_STEP;
     LUO_TRY(luo_trace_spill(trace, err));
-    /* half of the room is for what steps are made of */
-    if (luo_trace_room(trace, true) < 1 || (step && trace->nrun_steps >= trace->limit / 2)) {
+    /* Half of the room is for what steps are made of; timeline.csv has all steps. */
+    if (step && trace->nrun_steps >= trace->limit / 2) return LUO_OK;
+    if (luo_trace_room(trace, true) < 1) {
         trace->dropped++;
         return LUO_OK;
     }

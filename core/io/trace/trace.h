@@ -26,7 +26,8 @@ luo_status luo_trace_spill_to(luo_trace *trace, const char *dir, int64_t hold, l
  * ones; the very first is held for as many devices as fit. Errors: LUO_ENOMEM. */
 luo_status luo_trace_step(luo_trace *trace, int64_t step, int32_t attempt, double start_s,
                           const luo_programs *set, const luo_step_result *result, luo_err *err);
-/* A row of timeline.csv: steps on track 1, other blocking rows on 2, the rest on 3. */
+/* A row of timeline.csv: steps on track 1, up to half of the limit, other blocking rows on 2, the
+ * rest on 3. */
 luo_status luo_trace_span(luo_trace *trace, const luo_row_timeline *row, luo_err *err);
 /* A row of events.csv: an instant on the run track and on the devices it hits, and the slowdown
  * counters of stragglers. */
