@@ -23,7 +23,7 @@ node_groups:
 fabric: {kind: single, hop_latency_us: 0.5}
 X
 i stragglers timeline-T.json.gz --model model.yaml --out rec; ls rec; cat rec/rates.csv rec/events.csv; sed -n 2,5p rec/recorded.csv
-"$LUOSHU" check rec/recorded.csv rec/plan.json rec/rates.csv rec/events.csv; "$LUOSHU" check timeline.json
+"$LUOSHU" check rec/recorded.csv rec/plan.json rec/rates.csv rec/events.csv; "$LUOSHU" check timeline.json timeline-T.json.gz
 "$LUOSHU" plot rec; "$LUOSHU" plot rec --figure memory; grep -c ',forward,' rec/plots/gantt.csv
 # what reads them: a planner the rates, a scenario the events, a simulation the plan
 "$LUOSHU" plan malleus --model model.yaml --cluster lab.yaml --rates rec/rates.csv --out m.json 2>/dev/null | grep -c 'h20\|device' >/dev/null && echo planned

@@ -217,6 +217,9 @@ static const struct {
      "[" SLICE ", \"args\": {\"step\": 1}}, " THREAD("PP rank 2, TP rank 0, misc") "]",
      "it has 1 pipelines of 3 stages with 0 chunks; its meta file says 1, 1 and 1."},
     {"tp_size: two\n", "[]", "`tp_size` is `two`; a whole number from 1 is expected."},
+    {"dp_size: 131072\ntp_size: 131072\n",
+     "[" SLICE ", \"args\": {\"step\": 1}}, " THREAD("PP rank 0, TP rank 0, misc") "]",
+     "it has 17179869184 devices and 1 chunks of a pipeline; at most 131072 are expected."},
     {NULL, "\x1f\x8b\x08", "it is no whole gzip file."},
 };
 

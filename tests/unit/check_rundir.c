@@ -686,5 +686,4 @@ END_TEST
 LUO_SUITE("io.rundir", LUO_T_N(columns, LUO_ROWS(headers)), LUO_T(units), LUO_T(empty_cells),
           LUO_T_N(print_fixed, LUO_ROWS(fixed)), LUO_T(all_rows), LUO_T(repeatable),
           LUO_T(manifest), LUO_T(ops_limit), LUO_T_N(large_steps, 2), LUO_T(late_events),
-          LUO_T(disk_full),
-          LUO_T(disk_full_later), LUO_T_N(broken_row, LUO_ROWS(broken)))
+          LUO_T(disk_full), LUO_T(disk_full_later), LUO_T_N(broken_row, LUO_ROWS(broken)))

@@ -258,7 +258,10 @@ static luo_status parse(luo_doc *doc, void (*read)(luo_tree *, const char *, siz
     const size_t skip = mark_bytes(doc->src);
     luo_tree t = {.doc = doc};
     if (!luo_utf8_valid(doc->src->text + skip, doc->src->len - skip))
-        return luo_tree_error(&t, 1, 1, "the file is not UTF-8 text; save it as UTF-8.");
+        return luo_tree_error(&t, 1, 1,
+                              strncmp(doc->src->text, "\x1f\x8b", 2) == 0
+                                  ? "the file is packed by gzip; unpack it (gunzip)."
+                                  : "the file is not UTF-8 text; save it as UTF-8.");
     read(&t, doc->src->text + skip, doc->src->len - skip);
     if (t.broken) return doc->st;
     doc->root = t.root;

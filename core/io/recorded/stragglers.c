@@ -273,6 +273,16 @@ static bool is_compute(const op *one)
     return strcmp(one->name, "forward-compute") == 0 || strcmp(one->name, "backward-compute") == 0;
 }
 
+static luo_status check_sizes(recorded *r)
+{
+    const double devices = (double)r->dp * (double)r->pp * (double)r->tp * (double)r->dsp;
+    const double chunks = (double)r->pp * (double)r->vpp;
+    if (devices <= LUO_DEVICES_MAX && chunks <= LUO_DEVICES_MAX) return LUO_OK;
+    return convert_error(
+        r->job, 0, 0, "it has %.0f devices and %.0f chunks of a pipeline; at most %d are expected.",
+        devices, chunks, LUO_DEVICES_MAX);
+}
+
 /* Those of the meta file hold; where there is none, what the operations show. */
 static luo_status find_sizes(recorded *r)
 {
@@ -373,9 +383,6 @@ static luo_status write_plan(recorded *r)
                           .zero = has_op(r, "params-all-gather"),
                           .dtype = LUO_BF16};
     bool given;
-    if (t.devices > LUO_DEVICES_MAX || r->pp * r->vpp > LUO_DEVICES_MAX)
-        return convert_error(r->job, 0, 0, "it has %lld devices; at most %d are expected.",
-                             (long long)t.devices, LUO_DEVICES_MAX);
     if (t.micro_batches < 1)
         return convert_error(r->job, 0, 0,
                              "stage 0 of pipeline 0 has no `forward-compute` in its first step.");
@@ -494,6 +501,7 @@ static luo_status make_all(recorded *r)
     LUO_TRY(text[0] == '[' || text[0] == '{' ? read_timeline(r) : read_table(r));
     if (r->n == 0) return convert_error(r->job, 0, 0, "there is no operation in it.");
     LUO_TRY(find_sizes(r));
+    LUO_TRY(check_sizes(r));
     qsort(r->at, (size_t)r->n, sizeof *r->at, by_place);
     LUO_TRY(write_recorded(r));
     LUO_TRY(write_plan(r));
