@@ -87,11 +87,13 @@ static luo_status read_ops(foreign_job *j)
 {
     enum { GPU, OP, SHAPE, PEAK_TFLOPS, EFFICIENCY, COLUMNS };
     static const luo_csv_column columns[COLUMNS] = {
-        [GPU] = {"gpu", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        [OP] = {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        [SHAPE] = {"shape", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        [PEAK_TFLOPS] = {"peak_tflops", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 1e6), NULL, false},
-        [EFFICIENCY] = {"efficiency", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 2), NULL, false}};
+        [GPU] = {"gpu", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false, NULL},
+        [OP] = {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false, NULL},
+        [SHAPE] = {"shape", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false, NULL},
+        [PEAK_TFLOPS] = {"peak_tflops", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 1e6), NULL, false,
+                         NULL},
+        [EFFICIENCY] = {"efficiency", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 2), NULL, false,
+                        NULL}};
     luo_csv_cell c[COLUMNS];
     luo_csv *csv = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
     while (luo_csv_next(csv, c))
@@ -134,13 +136,14 @@ static luo_status read_ns(foreign_job *j)
 {
     enum { GPUS, OP, BYTES, TIME_NS, GPU, TIME_IN_PLACE_NS, COLUMNS };
     static const luo_csv_column columns[COLUMNS] = {
-        [GPUS] = {"gpus", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false},
-        [OP] = {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-        [BYTES] = {"bytes", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e15), NULL, false},
+        [GPUS] = {"gpus", LUO_CSV_WHOLE, true, LUO_WITHIN(2, 131072), NULL, false, NULL},
+        [OP] = {"op", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false, NULL},
+        [BYTES] = {"bytes", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e15), NULL, false, NULL},
         [TIME_NS] = {"time_out_of_place_ns", LUO_CSV_NUMBER, true, LUO_WITHIN(1, 1e18), NULL,
-                     false},
-        [GPU] = {"gpu", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false},
-        [TIME_IN_PLACE_NS] = {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}};
+                     false, NULL},
+        [GPU] = {"gpu", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false, NULL},
+        [TIME_IN_PLACE_NS] = {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false,
+                              NULL}};
     luo_csv_cell c[COLUMNS];
     luo_coll op;
     luo_csv *csv = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);

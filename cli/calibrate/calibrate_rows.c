@@ -53,8 +53,8 @@ static bool add_transfer(luo_measured *measured, const luo_csv_cell *cells)
 
 enum { FACT_NAME, FACT_VALUE, FACTS };
 static const luo_csv_column facts[FACTS] = {
-    {"name", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
-    {"value", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e300, 1e300), NULL, false}};
+    {"name", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false, NULL},
+    {"value", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e300, 1e300), NULL, false, NULL}};
 
 static bool add_fact(luo_measured *measured, const luo_csv_cell *cells)
 {

@@ -25,7 +25,7 @@ const luo_input_table *luo_help_table(const char *name)
 
 /* ---- keys ---- */
 
-enum { COLUMN = 30, MAPS = 64 };
+enum { COLUMN = 30, ROOM = 98, MAPS = 64 };
 
 /* Maps that are printed already, by their tables of fields. */
 typedef struct printed {
@@ -36,25 +36,38 @@ typedef struct printed {
 
 static void print_fields(FILE *out, const luo_doc_field *fields, int depth, printed *seen);
 
-/* "  devices_per_node            whole, 1 to 64; required" */
+/* Words from column `indent` on, as many a line as have room. */
+static void print_words(FILE *out, int indent, const char *words)
+{
+    while (*words) {
+        size_t n = strlen(words), room = (size_t)(ROOM - indent);
+        if (n > room) {
+            while (room > 0 && words[room] != ' ') room--;
+            n = room ? room : strcspn(words, " ");
+        }
+        fprintf(out, "%*s%.*s\n", indent, "", (int)n, words);
+        words += n + (words[n] == ' ');
+    }
+}
+
+/* "  devices_per_node            whole, 1 to 64; required", and below it what the key means */
 static void print_line(FILE *out, const char *key, int depth, const char *type,
-                       const char *otherwise)
+                       const char *otherwise, const char *meaning)
 {
     const char *unit = luo_doc_unit(key);
-    fprintf(out, "%*s%-*s%s", depth * 2, "", COLUMN - depth * 2, key, type);
-    if (strcmp(unit, "-") != 0) fprintf(out, "; %s", unit);
+    fprintf(out, "%*s%-*s%s%s", depth * 2, "", COLUMN - depth * 2 - 1, key, *type ? " " : "", type);
+    if (strcmp(unit, "-") != 0) fprintf(out, "%s%s", *type ? "; " : " ", unit);
     fprintf(out, "%s%s\n", *otherwise ? "; " : "", otherwise);
+    print_words(out, COLUMN + 2, meaning);
 }
 
 static void print_key(FILE *out, const luo_doc_field *field, int depth)
 {
     luo_str type = {0}, otherwise = {0};
     luo_doc_add_type(&type, &field->value);
-    if (field->required)
-        luo_str_add(&otherwise, "required");
-    else if (field->value.otherwise && *field->value.otherwise)
-        luo_str_addf(&otherwise, "default %s", field->value.otherwise);
-    print_line(out, field->key, depth, luo_str_get(&type), luo_str_get(&otherwise));
+    luo_doc_add_default(&otherwise, field);
+    print_line(out, field->key, depth, luo_str_get(&type), luo_str_get(&otherwise),
+               luo_doc_meaning(field));
     luo_str_free(&type);
     luo_str_free(&otherwise);
 }
@@ -96,7 +109,7 @@ static void print_values(FILE *out, next_key_fn *next, bool zero_is_none)
         luo_doc_add_range(&range, value.limit);
         if (!zero_is_none || value.otherwise != 0)
             luo_str_addf(&otherwise, "default %.10g", value.otherwise);
-        print_line(out, value.name, 0, luo_str_get(&range), luo_str_get(&otherwise));
+        print_line(out, value.name, 0, luo_str_get(&range), luo_str_get(&otherwise), value.says);
         luo_str_free(&range);
         luo_str_free(&otherwise);
     }
@@ -104,12 +117,16 @@ static void print_values(FILE *out, next_key_fn *next, bool zero_is_none)
 
 static void print_switches(FILE *out)
 {
-    const char *name, *words[2];
-    int otherwise;
+    luo_switch_key key;
     fputs("\nnames of `switches`, beside `bucket_rule` and `fp8_recipe`:\n", out);
-    for (int i = 0; luo_stack_switch_key(i, &name, words, &otherwise); i++)
-        fprintf(out, "%-*s`%s` `%s`; default %s\n", COLUMN, name, words[0], words[1],
-                words[otherwise]);
+    for (int i = 0; luo_stack_switch_key(i, &key); i++) {
+        luo_str words = {0}, otherwise = {0};
+        luo_str_addf(&words, "`%s` `%s`", key.words[0], key.words[1]);
+        luo_str_addf(&otherwise, "default %s", key.words[key.otherwise]);
+        print_line(out, key.name, 0, luo_str_get(&words), luo_str_get(&otherwise), key.says);
+        luo_str_free(&words);
+        luo_str_free(&otherwise);
+    }
 }
 
 /* ---- one kind ---- */
@@ -156,13 +173,15 @@ static luo_status print_below(FILE *out, const luo_doc_kind *kind, const char *p
 luo_status luo_help_keys(FILE *out, const luo_doc_kind *kind, const char *path, luo_err *err)
 {
     if (!*path)
-        fprintf(out, "Keys of luoshu.%s/1: type and range; unit; required, or its default.\n\n",
+        fprintf(out,
+                "Keys of luoshu.%s/1: type and range; unit; required, or its default; below that, "
+                "what it is.\n\n",
                 kind->name);
     LUO_TRY(print_below(out, kind, path, err));
     if (!*path && kind == &luo_doc_profile) print_values(out, luo_profile_value_key, true);
     if (!*path && kind == &luo_doc_stack) print_values(out, luo_stack_value_key, false);
     if (!*path && kind == &luo_doc_stack) print_switches(out);
-    fprintf(out, "\nWhat they mean, with examples: %s#luoshu%s1\n", "docs/formats.md",
+    fprintf(out, "\nMore, with examples: %s#luoshu%s1\n", "docs/formats.md",
             kind->name);
     return LUO_OK;
 }
@@ -172,14 +191,16 @@ luo_status luo_help_keys(FILE *out, const luo_doc_kind *kind, const char *path, 
 void luo_help_columns(FILE *out, const luo_input_table *table)
 {
     fprintf(out,
-            "Columns of table `%s`, a CSV file with a header: type and range; unit; required.\n\n",
+            "Columns of table `%s`, a CSV file with a header: type and range; unit; required; "
+            "below that,\nwhat it is.\n\n",
             table->name);
     for (int i = 0; i < table->n; i++) {
         const luo_csv_column *column = &table->columns[i];
         luo_str type = {0};
         luo_doc_add_column(&type, column);
-        print_line(out, column->name, 0, luo_str_get(&type), column->required ? "required" : "");
+        print_line(out, column->name, 0, luo_str_get(&type), column->required ? "required" : "",
+                   column->says);
         luo_str_free(&type);
     }
-    fprintf(out, "\nWhat they mean: docs/formats.md#%s\n", table->name);
+    fprintf(out, "\nMore: docs/formats.md#%s\n", table->name);
 }

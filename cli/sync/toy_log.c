@@ -38,15 +38,15 @@ static luo_status open_log(reader *r, const char *name, int32_t rank, const luo_
 #define ANY LUO_FROM(-INFINITY)
 #define WHOLE(name, must)                                                                          \
     {                                                                                              \
-        name, LUO_CSV_WHOLE, must, LUO_FROM(0), NULL, false                                        \
+        name, LUO_CSV_WHOLE, must, LUO_FROM(0), NULL, false, NULL                                  \
     }
 #define NUMBER(name)                                                                               \
     {                                                                                              \
-        name, LUO_CSV_NUMBER, true, ANY, NULL, true                                                \
+        name, LUO_CSV_NUMBER, true, ANY, NULL, true, NULL                                          \
     }
 #define TEXT(name)                                                                                 \
     {                                                                                              \
-        name, LUO_CSV_TEXT, true, ANY, NULL, false                                                 \
+        name, LUO_CSV_TEXT, true, ANY, NULL, false, NULL                                           \
     }
 
 /* ---- facts ---- */

@@ -92,9 +92,9 @@ static bool op_of(const char *text, luo_coll *op)
 }
 
 static const char *const splits[] = {LUO_SPLIT_LIST(LUO_WORD_TEXT) NULL};
-#define SPLIT {"split", LUO_CSV_WORD, false, LUO_FROM(0), splits, false}
-#define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}
-#define SOME(name) {name, LUO_CSV_NUMBER, true, LUO_WITHIN(0, 1e18), NULL, false}
+#define SPLIT {"split", LUO_CSV_WORD, false, LUO_FROM(0), splits, false, NULL}
+#define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false, NULL}
+#define SOME(name) {name, LUO_CSV_NUMBER, true, LUO_WITHIN(0, 1e18), NULL, false, NULL}
 
 static luo_suite_split split_of(const luo_csv_cell *cells)
 {

@@ -22,6 +22,7 @@ typedef struct param {
     size_t at; /* field of luo_profile, or NOWHERE */
     double unit, otherwise;
     luo_limit limit;
+    const char *says; /* how its meaning in docs/formats.md begins */
 } param;
 
 #define NOWHERE SIZE_MAX
@@ -29,41 +30,66 @@ typedef struct param {
 #define F(field) offsetof(luo_profile, field)
 #define TABLES(id, class)                                                                          \
     {"tables_" class "_gbytes_per_s", F(tables_bytes_per_s) + (id) * sizeof(double), 1e9, 0,       \
-     LUO_OF(LUO_Q_BANDWIDTH, 1e9)},
+     LUO_OF(LUO_Q_BANDWIDTH, 1e9),                                                                 \
+     "bandwidth of the links that the tables were measured over, one direction"},
 #define GIB 1073741824.0
 
 static const param params[] = {
-    {"peak_bf16_tflop_per_s", PEAK(LUO_BF16), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
-    {"peak_f32_tflop_per_s", PEAK(LUO_F32), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
-    {"peak_f64_tflop_per_s", PEAK(LUO_F64), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
-    {"peak_f16_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
-    {"peak_tf32_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
-    {"peak_fp8_tflop_per_s", F(fp8_flops), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
-    {"memory_gbytes_per_s", F(memory_bytes_per_s), 1e9, 0, LUO_OF(LUO_Q_MEMORY_BANDWIDTH, 1e9)},
-    {"memory_gib", F(memory_bytes), GIB, 0, LUO_OF(LUO_Q_BYTES, GIB)},
-    {"reserved_gib", F(reserved_bytes), GIB, 1.86, LUO_OF_OR_0(LUO_Q_BYTES, GIB)},
-    {"sm_count", F(sm_count), 1, 0, LUO_WITHIN(1, 1e6)},
-    {"launch_us", F(launch_s), 1e-6, 4, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
-    {"gemm_ratio", F(gemm_ratio), 1, 0.80, LUO_OF(LUO_Q_RATIO, 1)},
-    {"gemm_depth", F(gemm_depth), 1, 64, LUO_WITHIN(0, 1e6)},
-    {"memory_ratio", F(memory_ratio), 1, 0.72, LUO_OF(LUO_Q_RATIO, 1)},
-    {"attention_forward_ratio", F(attention_forward_ratio), 1, 0.30, LUO_OF(LUO_Q_RATIO, 1)},
-    {"attention_backward_ratio", F(attention_backward_ratio), 1, 0.33, LUO_OF(LUO_Q_RATIO, 1)},
-    {"attention_depth", F(attention_depth), 1, 0, LUO_WITHIN(0, 1e6)},
-    {"misaligned_factor", F(misaligned_factor), 1, 12, LUO_WITHIN(1, 1e6)},
-    {"net_ratio", F(net_ratio), 1, 0.90, LUO_OF(LUO_Q_RATIO, 1)},
-    {"net_half_bytes", F(net_half_bytes), 1, 13450000, LUO_WITHIN(0, 9007199254740992.0)},
-    {"net_step_us", F(net_step_s), 1e-6, 2.7, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
-    {"p2p_us", F(p2p_s), 1e-6, 10, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
-    {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, LUO_WITHIN(0, 0.99)},
-    {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, LUO_WITHIN(0, 0.99)},
+    {"peak_bf16_tflop_per_s", PEAK(LUO_BF16), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12),
+     "dense peak of matrix products, no sparsity"},
+    {"peak_f32_tflop_per_s", PEAK(LUO_F32), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12),
+     "the same in f32"},
+    {"peak_f64_tflop_per_s", PEAK(LUO_F64), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12),
+     "the same in f64"},
+    {"peak_f16_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12),
+     "the same in f16; stands for bf16 where a GPU has none, else used by `validate` alone"},
+    {"peak_tf32_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12),
+     "the same in tf32; for `precision: tf32` of a stack"},
+    {"peak_fp8_tflop_per_s", F(fp8_flops), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12),
+     "the same in fp8, for stacks with `fp8_recipe`"},
+    {"memory_gbytes_per_s", F(memory_bytes_per_s), 1e9, 0, LUO_OF(LUO_Q_MEMORY_BANDWIDTH, 1e9),
+     "bandwidth of the memory; an achieved value goes with `memory_ratio` 1"},
+    {"memory_gib", F(memory_bytes), GIB, 0, LUO_OF(LUO_Q_BYTES, GIB), "memory"},
+    {"reserved_gib", F(reserved_bytes), GIB, 1.86, LUO_OF_OR_0(LUO_Q_BYTES, GIB),
+     "kept for driver, context and libraries"},
+    {"sm_count", F(sm_count), 1, 0, LUO_WITHIN(1, 1e6),
+     "multiprocessors; known: the last wave of tiles is counted"},
+    {"launch_us", F(launch_s), 1e-6, 4, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6),
+     "gap of one kernel on the device"},
+    {"gemm_ratio", F(gemm_ratio), 1, 0.80, LUO_OF(LUO_Q_RATIO, 1),
+     "share of the peak that a large aligned product reaches"},
+    {"gemm_depth", F(gemm_depth), 1, 64, LUO_WITHIN(0, 1e6),
+     "elements of k that fill and drain one tile"},
+    {"memory_ratio", F(memory_ratio), 1, 0.72, LUO_OF(LUO_Q_RATIO, 1),
+     "share of the memory bandwidth that streaming kernels reach"},
+    {"attention_forward_ratio", F(attention_forward_ratio), 1, 0.30, LUO_OF(LUO_Q_RATIO, 1),
+     "share of the peak in fused attention, forward"},
+    {"attention_backward_ratio", F(attention_backward_ratio), 1, 0.33, LUO_OF(LUO_Q_RATIO, 1),
+     "the same, backward"},
+    {"attention_depth", F(attention_depth), 1, 0, LUO_WITHIN(0, 1e6),
+     "keys that fill and drain one block of 128 queries; 0: blocks are not counted"},
+    {"misaligned_factor", F(misaligned_factor), 1, 12, LUO_WITHIN(1, 1e6),
+     "slow-down of a batched product of which a size is no multiple of 8 (2-byte types)"},
+    {"net_ratio", F(net_ratio), 1, 0.90, LUO_OF(LUO_Q_RATIO, 1),
+     "share of a node's NIC bandwidth in a large collective"},
+    {"net_half_bytes", F(net_half_bytes), 1, 13450000, LUO_WITHIN(0, 9007199254740992.0),
+     "bytes a node at which half of that is reached"},
+    {"net_step_us", F(net_step_s), 1e-6, 2.7, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6),
+     "latency of one network step of a collective in small pieces"},
+    {"p2p_us", F(p2p_s), 1e-6, 10, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6),
+     "latency of one message between devices"},
+    {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, LUO_WITHIN(0, 0.99),
+     "compute slows by 1/(1-x) beside a collective of several devices of a node (where)"},
+    {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, LUO_WITHIN(0, 0.99),
+     "the same beside a collective over the network"},
     LUO_LINK_CLASS_LIST(TABLES)};
 enum { PARAMS = sizeof params / sizeof *params };
 
 bool luo_profile_value_key(int i, luo_value_key *out)
 {
     if (i >= PARAMS) return false;
-    *out = (luo_value_key){params[i].name, params[i].unit, params[i].otherwise, params[i].limit};
+    *out = (luo_value_key){params[i].name, params[i].unit, params[i].otherwise, params[i].limit,
+                           params[i].says};
     return true;
 }
 

@@ -140,12 +140,18 @@ typedef struct luo_value_key {
     double unit;      /* of the name, in SI */
     double otherwise; /* default, in the unit of the name; of a profile 0: none */
     luo_limit limit;  /* in the unit of the name */
+    const char *says; /* how its meaning in docs/formats.md begins */
 } luo_value_key;
 /* Key i, from 0; false: there are no more. */
 bool luo_profile_value_key(int i, luo_value_key *out);
 bool luo_stack_value_key(int i, luo_value_key *out);
-/* Words of switch i of a stack, without `bucket_rule`; the default is words[otherwise]. */
-bool luo_stack_switch_key(int i, const char **name, const char *words[2], int *otherwise);
+typedef struct luo_switch_key {
+    const char *name, *words[2];
+    int otherwise;    /* the default is words[otherwise] */
+    const char *says; /* how its meaning in docs/formats.md begins */
+} luo_switch_key;
+/* Switch i of a stack, without `bucket_rule` and `fp8_recipe`; false: there are no more. */
+bool luo_stack_switch_key(int i, luo_switch_key *out);
 
 /* Fills the numbers of p from p->values: defaults, unit conversion. Required names are
  * memory_gib, memory_gbytes_per_s (unless there are op_times) and one peak.

@@ -14,27 +14,46 @@ static const struct {
     size_t at;
     double unit, otherwise; /* in the unit of the name */
     luo_limit limit;
+    const char *says;
 } values[] = {
-    {"host_launch_us", F(host_launch_s), 1e-6, 15, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
-    {"host_exponent", F(host_exponent), 1, 3, LUO_WITHIN(1, 64)},
-    {"busbw_factor", F(busbw_factor), 1, 1, LUO_WITHIN(0.01, 100)},
-    {"kernels_forward", F(kernels_forward), 1, 0, LUO_WITHIN(0, 1000)},
-    {"gemm_ratio", F(gemm_ratio), 1, 1, LUO_WITHIN(0.01, 10)},
-    {"attention_ratio", F(attention_ratio), 1, 1, LUO_WITHIN(0.01, 10)},
-    {"grad_comm_bytes", F(grad_comm_bytes), 1, 0, LUO_WITHIN(0, 64)},
-    {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, LUO_WITHIN(0, 1024)},
-    {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, LUO_WITHIN(0, 1)},
-    {"scale_jitter", F(scale_jitter), 1, 0.01, LUO_WITHIN(0, 10)},
-    {"gradient_bytes", F(memory.gradient_bytes), 1, 0, LUO_WITHIN(0, 64)},
-    {"f32_state_bytes", F(memory.f32_state_bytes), 1, 0, LUO_WITHIN(0, 1024)},
-    {"framework_gib", F(memory.framework_bytes), 1073741824.0, 0, LUO_WITHIN(0, 1024)},
-    {"communicator_mib", F(memory.communicator_bytes), 1048576.0, 0, LUO_WITHIN(0, 1048576)},
-    {"allocator_factor", F(memory.allocator_factor), 1, 1, LUO_WITHIN(1, 16)},
-    {"headroom_factor", F(memory.headroom_factor), 1, 1, LUO_WITHIN(1, 16)},
-    {"bucket_mib", F(bucket.mib), 1, 0, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)},
+    {"host_launch_us", F(host_launch_s), 1e-6, 15, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6),
+     "time of the host for one kernel"},
+    {"host_exponent", F(host_exponent), 1, 3, LUO_WITHIN(1, 64),
+     "how host and device time blend: (device^x + host^x)^(1/x)"},
+    {"busbw_factor", F(busbw_factor), 1, 1, LUO_WITHIN(0.01, 100),
+     "on measured bandwidths inside a node"},
+    {"kernels_forward", F(kernels_forward), 1, 0, LUO_WITHIN(0, 1000),
+     "kernels of a layer's forward pass, without collectives; 0: those of the program"},
+    {"gemm_ratio", F(gemm_ratio), 1, 1, LUO_WITHIN(0.01, 10), "on `gemm_ratio` of the profile"},
+    {"attention_ratio", F(attention_ratio), 1, 1, LUO_WITHIN(0.01, 10),
+     "on both attention ratios of the profile"},
+    {"grad_comm_bytes", F(grad_comm_bytes), 1, 0, LUO_WITHIN(0, 64),
+     "bytes of a gradient between replicas; 0: as the program has it"},
+    {"optimizer_bytes", F(optimizer_bytes), 1, LUO_OPTIMIZER_BYTES, LUO_WITHIN(0, 1024),
+     "bytes that the update moves for one parameter"},
+    {"tp_exposed_factor", F(tp_exposed_factor), 1, 1, LUO_WITHIN(0, 1),
+     "share of tensor-parallel communication that is exposed"},
+    {"scale_jitter", F(scale_jitter), 1, 0.01, LUO_WITHIN(0, 10),
+     "a step takes 1 + x * max(0, log2(nodes / 256)) times as long"},
+    {"gradient_bytes", F(memory.gradient_bytes), 1, 0, LUO_WITHIN(0, 64),
+     "bytes of a gradient in memory; 0: as the program has it"},
+    {"f32_state_bytes", F(memory.f32_state_bytes), 1, 0, LUO_WITHIN(0, 1024),
+     "bytes of optimizer state for one f32 parameter; 0: as the program has it"},
+    {"framework_gib", F(memory.framework_bytes), 1073741824.0, 0, LUO_WITHIN(0, 1024),
+     "memory of the framework itself"},
+    {"communicator_mib", F(memory.communicator_bytes), 1048576.0, 0, LUO_WITHIN(0, 1048576),
+     "memory of each communicator on a device; 0: in `reserved_gib` of the profile"},
+    {"allocator_factor", F(memory.allocator_factor), 1, 1, LUO_WITHIN(1, 16),
+     "memory taken over memory used"},
+    {"headroom_factor", F(memory.headroom_factor), 1, 1, LUO_WITHIN(1, 16),
+     "memory needed over memory taken"},
+    {"bucket_mib", F(bucket.mib), 1, 0, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX),
+     "bucket size of `bucket_rule: mib`; not given: 25"},
     /* Chosen, until sources that nobody has fitted are scored: docs/cost-model.md#ranges. */
-    {"source_spread", F(source_spread), 1, 0.11, LUO_WITHIN(0, LUO_SPREAD_MOST)},
-    {"residual_spread", F(residual_spread), 1, 0.075, LUO_WITHIN(0, LUO_SPREAD_MOST)},
+    {"source_spread", F(source_spread), 1, 0.11, LUO_WITHIN(0, LUO_SPREAD_MOST),
+     "what differs between measured sources: standard deviation of ln(step), for ranges"},
+    {"residual_spread", F(residual_spread), 1, 0.075, LUO_WITHIN(0, LUO_SPREAD_MOST),
+     "the same of what the model itself is off by"},
 };
 enum { VALUES = sizeof values / sizeof *values };
 
@@ -42,24 +61,43 @@ static const struct {
     const char *name, *off, *on;
     size_t at;
     bool otherwise;
+    const char *says;
 } switches[] = {
-    {"attention", "unfused", "fused", F(attention_fused), true},
-    {"p2p", "async", "blocking", F(p2p_blocking), false},
-    {"scatter_gather", "off", "on", F(scatter_gather), false},
-    {"tp_overlap", "none", "dgrad", F(tp_overlap), true},
-    {"precision", "own", "tf32", F(tf32), false},
-    {"dp_overlap", "off", "on", F(dp_overlap), false},
-    {"shard_overlap", "off", "on", F(shard_overlap), true},
-    {"dropout", "off", "on", F(memory.dropout), false},
-    {"silu", "kept", "again", F(memory.silu_again), false},
-    {"norm_inputs", "both", "first", F(memory.norm2_again), false},
-    {"cross_entropy", "fused", "unfused", F(memory.cross_entropy_unfused), false},
-    {"dummy_gradients", "off", "on", F(memory.dummy_gradients), false},
-    {"gradients", "separate", "flat", F(memory.flat_gradients), false},
-    {"expert_weights", "behind", "inside", F(memory.expert_weights_inside), false},
-    {"elementwise", "fused", "eager", F(eager), false},
-    {"fp8_weights", "each", "once", F(fp8_weights_once), false},
-    {"stage_outputs", "freed", "kept", F(memory.outputs_kept), false},
+    {"attention", "unfused", "fused", F(attention_fused), true,
+     "unfused attention writes its scores to memory"},
+    {"p2p", "async", "blocking", F(p2p_blocking), false,
+     "`blocking`: a stage waits until its message is taken"},
+    {"scatter_gather", "off", "on", F(scatter_gather), false,
+     "messages between stages carry 1/t and are gathered inside the node"},
+    {"tp_overlap", "none", "dgrad", F(tp_overlap), true,
+     "`dgrad`: the all-reduce of dX runs beside dW"},
+    {"precision", "own", "tf32", F(tf32), false, "`tf32`: products of f32 data at the tf32 peak"},
+    {"dp_overlap", "off", "on", F(dp_overlap), false,
+     "calls between replicas go when they can, in the simulator and on luoshu's own ranks"},
+    {"shard_overlap", "off", "on", F(shard_overlap), true,
+     "calls of ZeRO-2 and 3 inside a task run beside its computation; `off`: they take turns"},
+    {"dropout", "off", "on", F(memory.dropout), false,
+     "masks of dropout are kept for the backward pass"},
+    {"silu", "kept", "again", F(memory.silu_again), false,
+     "`again`: silu(gate) is computed again in the backward pass"},
+    {"norm_inputs", "both", "first", F(memory.norm2_again), false,
+     "`first`: the input of the second norm is not kept"},
+    {"cross_entropy", "fused", "unfused", F(memory.cross_entropy_unfused), false,
+     "`unfused`: a copy of the logits is kept"},
+    {"dummy_gradients", "off", "on", F(memory.dummy_gradients), false,
+     "gradients without content are kept for the largest layer"},
+    {"gradients", "separate", "flat", F(memory.flat_gradients), false,
+     "`flat`: one flat buffer, as Megatron's distributed optimizer has it"},
+    {"expert_weights", "behind", "inside", F(memory.expert_weights_inside), false,
+     "`inside`: weights of tokens act before the last product of experts, as in Megatron-Core "
+     "since 2025"},
+    {"elementwise", "fused", "eager", F(eager), false,
+     "`eager`: norms by root mean square, rotary positions and gated activations are many kernels "
+     "each"},
+    {"fp8_weights", "each", "once", F(fp8_weights_once), false,
+     "`once`: weights become fp8 with their update and are kept, as Transformer Engine has it"},
+    {"stage_outputs", "freed", "kept", F(memory.outputs_kept), false,
+     "`kept`: outputs of stages stay until the backward pass"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
@@ -67,19 +105,20 @@ bool luo_stack_value_key(int i, luo_value_key *out)
 {
     static const luo_limit lanes = LUO_WITHIN(1, LUO_BUCKET_LANES_MAX);
     if (i > VALUES) return false;
-    *out = i == VALUES ? (luo_value_key){"dp_lanes", 1, LUO_BUCKET_LANES_DEFAULT, lanes}
+    *out = i == VALUES ? (luo_value_key){"dp_lanes", 1, LUO_BUCKET_LANES_DEFAULT, lanes,
+                                         "lanes in which a device runs the calls of buckets"}
                        : (luo_value_key){values[i].name, values[i].unit, values[i].otherwise,
-                                         values[i].limit};
+                                         values[i].limit, values[i].says};
     return true;
 }
 
-bool luo_stack_switch_key(int i, const char **name, const char *words[2], int *otherwise)
+bool luo_stack_switch_key(int i, luo_switch_key *out)
 {
     if (i >= SWITCHES) return false;
-    *name = switches[i].name;
-    words[0] = switches[i].off;
-    words[1] = switches[i].on;
-    *otherwise = switches[i].otherwise;
+    *out = (luo_switch_key){switches[i].name,
+                            {switches[i].off, switches[i].on},
+                            switches[i].otherwise,
+                            switches[i].says};
     return true;
 }
 

@@ -6,8 +6,8 @@ steps() {
     insert after core/cost/cluster.h 'double storage_read_bytes_per_s, storage_write_bytes_per_s;' <<'X' &&
     double storage_latency_s;
 X
-        insert after core/io/read/read_cluster.c '    LUO_DOC_FLOAT("read_gbytes_per_s", REQ, storage_yaml' <<'X' &&
-    LUO_DOC_FLOAT_OR("latency_us", storage_yaml, latency, "0", LATENCY),
+        insert before core/io/read/cluster_fields.inc '    LUO_DOC_FLOAT("read_gbytes_per_s", REQ, storage_yaml' <<'X' &&
+    LUO_DOC_FLOAT_OR("latency_us", storage_yaml, latency, "0", LATENCY, "until the first byte"),
 X
         sed -i 's/^    double read, write;/    double read, write, latency;/' core/io/read/read_cluster.c &&
         insert after core/io/read/read_cluster.c 'cluster->storage_write_bytes_per_s = y->storage.write' <<'X' &&

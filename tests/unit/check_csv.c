@@ -6,10 +6,10 @@
 
 static const char *const colours[] = {"red", "green", NULL};
 static const luo_csv_column columns[] = {
-    {"a", LUO_CSV_WHOLE, true, LUO_FROM(0), NULL, false},
-    {"b", LUO_CSV_NUMBER, false, LUO_ABOVE(0), NULL, false},
-    {"c", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false},
-    {"d", LUO_CSV_WORD, false, LUO_FROM(0), colours, false},
+    {"a", LUO_CSV_WHOLE, true, LUO_FROM(0), NULL, false, NULL},
+    {"b", LUO_CSV_NUMBER, false, LUO_ABOVE(0), NULL, false, NULL},
+    {"c", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false, NULL},
+    {"d", LUO_CSV_WORD, false, LUO_FROM(0), colours, false, NULL},
 };
 
 static luo_arena *arena;

@@ -93,6 +93,35 @@ static const char *type_of(const luo_doc_schema *schema)
     return kept(&text);
 }
 
+/* A text without the targets of its links, as help has it: "[a](b)" is "a". */
+static const char *without_links(const char *text)
+{
+    char *out = luo_arena_printf(arena, "%s", text);
+    size_t n = 0;
+    for (const char *at = text; *at; at++) {
+        const char *close = *at == '[' ? at + strcspn(at, "]\n") : NULL;
+        if (close && close[0] == ']' && close[1] == '(') continue;
+        if (at[0] == ']' && at[1] == '(')
+            at += strcspn(at, ")");
+        else
+            out[n++] = *at;
+    }
+    out[n] = 0;
+    return out;
+}
+
+/* The cell of a meaning begins with `says` and may go on. */
+static void begins_with(const char *page_name, const char *where, const char *text,
+                        const char *begin, const char *says)
+{
+    ck_assert_msg(says && *says && !strchr(says, '\n'), "%s, %s: `%s` has no meaning", page_name,
+                  where, begin);
+    ck_assert_msg(strlen(says) < 200, "%s, %s: `%s` says too much for a line", page_name, where,
+                  begin);
+    ck_assert_msg(strstr(without_links(text), luo_arena_printf(arena, "\n%s %s", begin, says)),
+                  "%s, %s: behind `%s` there is not `%s`", page_name, where, begin, says);
+}
+
 /* ---- files in YAML and JSON ---- */
 
 /* The default in its cell: " 1 |", " `auto` |", " empty |"; "": the table has none. */
@@ -123,10 +152,10 @@ static void check_block(const luo_doc_kind *kind, const char *text, const char *
     for (; fields[n].key; n++) {
         const luo_doc_schema *s = &fields[n].value;
         const char *otherwise = default_of(&fields[n]);
-        has_row("docs/formats.md", heading, own,
-                luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key, type_of(s),
-                                 luo_doc_unit(fields[n].key), otherwise),
-                *otherwise ? 1 : 2);
+        const char *begin = luo_arena_printf(arena, "| `%s` | %s | %s |%s", fields[n].key,
+                                             type_of(s), luo_doc_unit(fields[n].key), otherwise);
+        has_row("docs/formats.md", heading, own, begin, *otherwise ? 1 : 2);
+        begins_with("docs/formats.md", heading, own, begin, fields[n].says);
         ck_assert_msg(strstr(examples, luo_arena_printf(arena, "%s:", fields[n].key)) ||
                           strstr(examples, luo_arena_printf(arena, "\"%s\":", fields[n].key)) ||
                           missing_here(own, fields[n].key),
@@ -206,13 +235,13 @@ static void check_values(const char *file, next_key_fn *next, bool none)
     const char *own = section(section(page("docs/formats.md"), file), where);
     luo_value_key k;
     int n = 0;
-    for (; next(n, &k); n++)
-        has_row(
-            "docs/formats.md", file, own,
-            luo_arena_printf(
-                arena, "| `%s` | %s | %s | %s |", k.name, range_of(k.limit), luo_doc_unit(k.name),
-                none && k.otherwise == 0 ? "none" : luo_arena_printf(arena, "%.10g", k.otherwise)),
-            1);
+    for (; next(n, &k); n++) {
+        const char *begin = luo_arena_printf(
+            arena, "| `%s` | %s | %s | %s |", k.name, range_of(k.limit), luo_doc_unit(k.name),
+            none && k.otherwise == 0 ? "none" : luo_arena_printf(arena, "%.10g", k.otherwise));
+        has_row("docs/formats.md", file, own, begin, 1);
+        begins_with("docs/formats.md", file, own, begin, k.says);
+    }
     ck_assert_int_eq(count_table_rows(own), n);
 }
 
@@ -230,13 +259,14 @@ START_TEST(names_of_switches)
     arena = luo_arena_new(1 << 16);
     const char *own =
         section(section(page("docs/formats.md"), "## `luoshu.stack/1`"), "### Names of `switches`");
-    const char *name, *words[2];
-    int n = 0, otherwise;
-    for (; luo_stack_switch_key(n, &name, words, &otherwise); n++)
-        has_row("docs/formats.md", "switches", own,
-                luo_arena_printf(arena, "| `%s` | `%s` `%s` | `%s` |", name, words[0], words[1],
-                                 words[otherwise]),
-                1);
+    luo_switch_key k;
+    int n = 0;
+    for (; luo_stack_switch_key(n, &k); n++) {
+        const char *begin = luo_arena_printf(arena, "| `%s` | `%s` `%s` | `%s` |", k.name,
+                                             k.words[0], k.words[1], k.words[k.otherwise]);
+        has_row("docs/formats.md", "switches", own, begin, 1);
+        begins_with("docs/formats.md", "switches", own, begin, k.says);
+    }
     ck_assert_int_eq(count_table_rows(own), n + 2); /* and bucket_rule, fp8_recipe */
     luo_arena_free(arena);
 }
@@ -260,10 +290,11 @@ START_TEST(columns_of_inputs)
     const char *own = section(section(page("docs/formats.md"), "## Tables"), where);
     for (int i = 0; i < t->n; i++) {
         const luo_csv_column *c = &t->columns[i];
-        has_row("docs/formats.md", where, own,
-                luo_arena_printf(arena, "| `%s` | %s | %s | %s |", c->name, cell_type(c),
-                                 luo_doc_unit(c->name), c->required ? "yes" : "no"),
-                1);
+        const char *begin = luo_arena_printf(arena, "| `%s` | %s | %s | %s |", c->name,
+                                             cell_type(c), luo_doc_unit(c->name),
+                                             c->required ? "yes" : "no");
+        has_row("docs/formats.md", where, own, begin, 1);
+        begins_with("docs/formats.md", where, own, begin, c->says);
     }
     ck_assert_int_eq(count_table_rows(own), t->n);
     luo_arena_free(arena);

@@ -212,9 +212,10 @@ static int count_rows(const row *rows, int n, const char *name)
 static const char *next_key(const char *at, char *key, size_t size)
 {
     while ((at = strstr(at, "LUO_DOC_")) != NULL) {
-        const char *name = at + strcspn(at, "(\n") + 2;
+        const char *name = at + strcspn(at, "(\n");
         at += 8;
-        if (name[-1] != '"') continue;
+        name += *name == '(' ? 1 + strspn(name + 1, " \n") : 0;
+        if (*name++ != '"') continue;
         const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
         if (n == 0 || n >= size || name[n] != '"' || name[n + 1] != ',') continue;
         snprintf(key, size, "%.*s", (int)n, name);

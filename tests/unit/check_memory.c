@@ -665,8 +665,8 @@ static const char *const others[] = {
     "shared_ffn", "dense_layers", "mla"};
 enum { COLUMNS = USED + LUO_ROWS(others) };
 static luo_csv_column columns[COLUMNS] = {
-#define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}
-#define WHOLE(name) {name, LUO_CSV_WHOLE, false, LUO_WITHIN(0, 1e15), NULL, false}
+#define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false, NULL}
+#define WHOLE(name) {name, LUO_CSV_WHOLE, false, LUO_WITHIN(0, 1e15), NULL, false, NULL}
     TEXT("id"), TEXT("model"), WHOLE("layers"), WHOLE("hidden"), WHOLE("heads"),
     WHOLE("kv_heads"), WHOLE("ffn"), WHOLE("vocab"), WHOLE("seq"), TEXT("precision"), WHOLE("tp"),
     WHOLE("pp"), WHOLE("vpp"), WHOLE("dp"), WHOLE("cp"), WHOLE("mbs"), WHOLE("gbs"), WHOLE("sp"),

@@ -451,10 +451,10 @@ static bool has_switch(const char *name)
 
 START_TEST(all_switches)
 {
-    const char *name, *of[2];
-    int otherwise;
-    for (int i = 0; luo_stack_switch_key(i, &name, of, &otherwise); i++)
-        ck_assert_msg(has_switch(name), "switch `%s` has no row in tests/moves_rows.h", name);
+    luo_switch_key key;
+    for (int i = 0; luo_stack_switch_key(i, &key); i++)
+        ck_assert_msg(has_switch(key.name), "switch `%s` has no row in tests/moves_rows.h",
+                      key.name);
     ck_assert(has_switch("bucket_rule") && has_switch("fp8_recipe"));
 }
 END_TEST

@@ -60,13 +60,13 @@ typedef struct probe {
 static const luo_doc_word words[] = {{"one", 1}, {"two", 2}};
 static const luo_doc_schema number_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, LUO_DOC_ANY);
 static const luo_doc_field fields[] = {
-    LUO_DOC_TEXT("schema", LUO_DOC_REQ, probe, schema),
-    LUO_DOC_TEXT("text", LUO_DOC_OPT, probe, text),
-    LUO_DOC_INT("whole", LUO_DOC_OPT, probe, whole, LUO_DOC_ANY),
-    LUO_DOC_FLOAT("number", LUO_DOC_OPT, probe, number, LUO_WITHIN(-1e300, 1e300)),
-    LUO_DOC_BOOL("flag", LUO_DOC_OPT, probe, flag),
-    LUO_DOC_ENUM("word", LUO_DOC_OPT, probe, word, words),
-    LUO_DOC_PAIR("pair", LUO_DOC_OPT, probe, pair, number_entry),
+    LUO_DOC_TEXT("schema", LUO_DOC_REQ, probe, schema, NULL),
+    LUO_DOC_TEXT("text", LUO_DOC_OPT, probe, text, NULL),
+    LUO_DOC_INT("whole", LUO_DOC_OPT, probe, whole, LUO_DOC_ANY, NULL),
+    LUO_DOC_FLOAT("number", LUO_DOC_OPT, probe, number, LUO_WITHIN(-1e300, 1e300), NULL),
+    LUO_DOC_BOOL("flag", LUO_DOC_OPT, probe, flag, NULL),
+    LUO_DOC_ENUM("word", LUO_DOC_OPT, probe, word, words, NULL),
+    LUO_DOC_PAIR("pair", LUO_DOC_OPT, probe, pair, number_entry, NULL),
     LUO_DOC_END};
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(probe, fields, NULL);
 static const luo_doc_kind kind = {"probe", &schema};
@@ -91,21 +91,21 @@ static const struct {
     const char *line;
     bool good;
 } values[] = {
-    {"whole: 8", true},         {"whole: -3", true},       {"whole: +3", false},
-    {"whole: 010", false},      {"whole: 0x10", false},    {"whole: 1e3", false},
-    {"whole: 1_000", false},    {"whole: 3x", false},      {"whole: \"8\"", false},
-    {"number: 25", true},       {"number: 2.5e1", true},   {"number: -0.5", true},
-    {"number: .5", false},      {"number: 1,5", false},    {"number: nan", false},
-    {"number: .inf", false},    {"number: 1e999", false},  {"number: 25GB", false},
-    {"number: 25 GB", false},   {"number: '25'", false},   {"flag: true", true},
-    {"flag: false", true},      {"flag: tru", false},      {"flag: yes", false},
-    {"flag: on", false},        {"flag: 1", false},        {"flag: True", false},
-    {"word: one", true},        {"word: 1", false},        {"word: One", false},
-    {"text: x y", true},        {"text: \"\"", true},      {"text:", false},
-    {"text: ~", false},         {"text: null", false},     {"text: \"null\"", true},
-    {"text: 12", true},         {"text: [a]", false},      {"pair: [1, 2]", true},
-    {"pair: [1]", false},       {"pair: [1, 2, 3]", false}, {"pair: 1", false},
-    {"pair: [1, x]", false},    {"other: 1", false},       {"? [a] : 1", false},
+    {"whole: 8", true},       {"whole: -3", true},        {"whole: +3", false},
+    {"whole: 010", false},    {"whole: 0x10", false},     {"whole: 1e3", false},
+    {"whole: 1_000", false},  {"whole: 3x", false},       {"whole: \"8\"", false},
+    {"number: 25", true},     {"number: 2.5e1", true},    {"number: -0.5", true},
+    {"number: .5", false},    {"number: 1,5", false},     {"number: nan", false},
+    {"number: .inf", false},  {"number: 1e999", false},   {"number: 25GB", false},
+    {"number: 25 GB", false}, {"number: '25'", false},    {"flag: true", true},
+    {"flag: false", true},    {"flag: tru", false},       {"flag: yes", false},
+    {"flag: on", false},      {"flag: 1", false},         {"flag: True", false},
+    {"word: one", true},      {"word: 1", false},         {"word: One", false},
+    {"text: x y", true},      {"text: \"\"", true},       {"text:", false},
+    {"text: ~", false},       {"text: null", false},      {"text: \"null\"", true},
+    {"text: 12", true},       {"text: [a]", false},       {"pair: [1, 2]", true},
+    {"pair: [1]", false},     {"pair: [1, 2, 3]", false}, {"pair: 1", false},
+    {"pair: [1, x]", false},  {"other: 1", false},        {"? [a] : 1", false},
 };
 
 START_TEST(value_row)

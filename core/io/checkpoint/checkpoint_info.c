@@ -27,20 +27,21 @@ static const luo_doc_word ropes[] = {LUO_ROPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word gates[] = {LUO_GATE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 
-#define WHOLE(name) LUO_DOC_INT(#name, LUO_DOC_REQ, luo_model, name, LUO_WITHIN(0, 1e12))
-#define FLAG(name) LUO_DOC_BOOL(#name, LUO_DOC_REQ, luo_model, name)
-#define WORD(name, words) LUO_DOC_ENUM(#name, LUO_DOC_REQ, luo_model, name, words)
+#define WHOLE(name) LUO_DOC_INT(#name, LUO_DOC_REQ, luo_model, name, LUO_WITHIN(0, 1e12), NULL)
+#define FLAG(name) LUO_DOC_BOOL(#name, LUO_DOC_REQ, luo_model, name, NULL)
+#define WORD(name, words) LUO_DOC_ENUM(#name, LUO_DOC_REQ, luo_model, name, words, NULL)
 /* All digits of it, as text. */
 #define REAL(name)                                                                                 \
-    LUO_DOC_FIELD(#name, LUO_DOC_REQ, luo_model, name, .form = LUO_DOC_REAL, .as_text = true)
+    LUO_DOC_FIELD(#name, LUO_DOC_REQ, luo_model, name, NULL, .form = LUO_DOC_REAL, .as_text = true)
 /* Of those behind, only what is given is written: most models, and older files, have none. */
 #define FIRST_GIVEN "parallel_residual"
-#define GIVEN_FLAG(name) LUO_DOC_BOOL(#name, LUO_DOC_OPT, luo_model, name)
+#define GIVEN_FLAG(name) LUO_DOC_BOOL(#name, LUO_DOC_OPT, luo_model, name, NULL)
 #define GIVEN_REAL(key, member)                                                                    \
-    LUO_DOC_FIELD(key, LUO_DOC_OPT, luo_model, member, .form = LUO_DOC_REAL, .as_text = true)
+    LUO_DOC_FIELD(key, LUO_DOC_OPT, luo_model, member, NULL, .form = LUO_DOC_REAL, .as_text = true)
 #define GIVEN_WHOLE(key, member)                                                                   \
-    LUO_DOC_INT(key, LUO_DOC_OPT, luo_model, member, LUO_WITHIN(0, 1e12))
-static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, luo_model, name),
+    LUO_DOC_INT(key, LUO_DOC_OPT, luo_model, member, LUO_WITHIN(0, 1e12), NULL)
+static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, luo_model, name,
+                                                          NULL),
                                              WORD(family, families),
                                              WHOLE(layers),
                                              WHOLE(hidden),
@@ -52,7 +53,7 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              FLAG(tied_embeddings),
                                              FLAG(linear_bias),
                                              LUO_DOC_BOOL("out_bias", LUO_DOC_OPT, luo_model,
-                                                          out_bias),
+                                                          out_bias, NULL),
                                              FLAG(qkv_bias),
                                              FLAG(qk_norm),
                                              FLAG(causal),
@@ -65,11 +66,11 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              GIVEN_FLAG(shared_norm),
                                              GIVEN_FLAG(post_norms),
                                              LUO_DOC_ENUM("rope_scaling", LUO_DOC_OPT, luo_model,
-                                                          rope.kind, ropes),
+                                                          rope.kind, ropes, NULL),
                                              GIVEN_REAL("rope_factor", rope.factor),
                                              LUO_DOC_INT("rope_original_tokens", LUO_DOC_OPT,
                                                          luo_model, rope.original_tokens,
-                                                         LUO_WITHIN(0, 1e12)),
+                                                         LUO_WITHIN(0, 1e12), NULL),
                                              GIVEN_REAL("rope_low_freq", rope.low_freq),
                                              GIVEN_REAL("rope_high_freq", rope.high_freq),
                                              GIVEN_REAL("rope_beta_fast", rope.beta_fast),
@@ -99,11 +100,11 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                                          moe.first_dense_layers),
                                              GIVEN_WHOLE("expert_every_layers", moe.every_layers),
                                              LUO_DOC_ENUM("gate", LUO_DOC_OPT, luo_model, moe.gate,
-                                                          gates),
+                                                          gates, NULL),
                                              LUO_DOC_BOOL("renorm", LUO_DOC_OPT, luo_model,
-                                                          moe.renorm),
+                                                          moe.renorm, NULL),
                                              LUO_DOC_BOOL("shared_gate", LUO_DOC_OPT, luo_model,
-                                                          moe.shared_gate),
+                                                          moe.shared_gate, NULL),
                                              GIVEN_REAL("routed_scale", moe.routed_scale),
                                              GIVEN_WHOLE("route_groups", moe.route_groups),
                                              GIVEN_WHOLE("route_groups_kept",
@@ -116,14 +117,14 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              LUO_DOC_END};
 
 static const luo_doc_field fields[] = {
-    LUO_DOC_TEXT("schema", LUO_DOC_REQ, info_json, schema),
-    LUO_DOC_INT("step", LUO_DOC_REQ, info_json, info.step, LUO_WITHIN(0, 9e15)),
-    LUO_DOC_FIELD("seed", LUO_DOC_REQ, info_json, info.seed, .form = LUO_DOC_SEED),
-    LUO_DOC_TEXT("data", LUO_DOC_REQ, info_json, info.data),
-    LUO_DOC_FIELD("precision", LUO_DOC_REQ, info_json, info.precision, .form = LUO_DOC_STRING,
+    LUO_DOC_TEXT("schema", LUO_DOC_REQ, info_json, schema, NULL),
+    LUO_DOC_INT("step", LUO_DOC_REQ, info_json, info.step, LUO_WITHIN(0, 9e15), NULL),
+    LUO_DOC_FIELD("seed", LUO_DOC_REQ, info_json, info.seed, NULL, .form = LUO_DOC_SEED),
+    LUO_DOC_TEXT("data", LUO_DOC_REQ, info_json, info.data, NULL),
+    LUO_DOC_FIELD("precision", LUO_DOC_REQ, info_json, info.precision, NULL, .form = LUO_DOC_STRING,
                   LUO_DOC_WORDS(precisions)),
-    LUO_DOC_FIELD("plan", LUO_DOC_REQ, info_json, info.plan_hash, .form = LUO_DOC_HASH),
-    LUO_DOC_MAPPING("model", LUO_DOC_REQ, info_json, info.model, model_fields, NULL),
+    LUO_DOC_FIELD("plan", LUO_DOC_REQ, info_json, info.plan_hash, NULL, .form = LUO_DOC_HASH),
+    LUO_DOC_MAPPING("model", LUO_DOC_REQ, info_json, info.model, model_fields, NULL, NULL),
     LUO_DOC_END};
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(info_json, fields, NULL);
 static const luo_doc_kind kind = {"checkpoint", &schema};

@@ -15,7 +15,7 @@ static const char *const form_names[] = {LUO_CLICKS_FORM_LIST(LUO_WORD_TEXT)};
 
 #define FEATURE(name)                                                                              \
     {                                                                                              \
-        name, LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false                                         \
+        name, LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false, NULL                                   \
     }
 static const luo_csv_column avazu[AVAZU_COLUMNS] = {
     FEATURE("hour"),
@@ -40,7 +40,7 @@ static const luo_csv_column avazu[AVAZU_COLUMNS] = {
     FEATURE("C19"),
     FEATURE("C20"),
     FEATURE("C21"),
-    {"click", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false},
+    {"click", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false, NULL},
 };
 
 typedef struct click_log {

@@ -6,10 +6,10 @@
 
 enum { WORKER, TIME, ITERATION, BATCH, COLUMNS };
 static const luo_csv_column columns[COLUMNS] = {
-    [WORKER] = {"worker", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 131071), NULL, false},
-    [TIME] = {"time", LUO_CSV_WHOLE, false, LUO_WITHIN(0, 1e9), NULL, false},
-    [ITERATION] = {"iteration", LUO_CSV_WHOLE, false, LUO_WITHIN(0, 1e9), NULL, false},
-    [BATCH] = {"batch_time_norm", LUO_CSV_NUMBER, true, LUO_ABOVE_TO(0, 1e12), NULL, false}};
+    [WORKER] = {"worker", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 131071), NULL, false, NULL},
+    [TIME] = {"time", LUO_CSV_WHOLE, false, LUO_WITHIN(0, 1e9), NULL, false, NULL},
+    [ITERATION] = {"iteration", LUO_CSV_WHOLE, false, LUO_WITHIN(0, 1e9), NULL, false, NULL},
+    [BATCH] = {"batch_time_norm", LUO_CSV_NUMBER, true, LUO_ABOVE_TO(0, 1e12), NULL, false, NULL}};
 
 typedef struct row {
     int64_t worker, iteration;

@@ -50,6 +50,10 @@ typedef struct luo_doc_schema {
 
 typedef struct luo_doc_field {
     const char *key;
+    /* Its meaning in a line, of help and JSON Schema: how its cell in docs/formats.md begins. Of a
+     * key that may be left out and has no `otherwise` the cell before it too, what holds without
+     * the key: "unlimited | disk of a node, reading". */
+    const char *says;
     bool required;
     size_t at; /* in the struct */
     luo_doc_schema value;
@@ -77,45 +81,47 @@ const luo_doc_kind *const *luo_doc_kinds(int *n);
 #define LUO_DOC_WORDS(table) .words = table, .nwords = (int)LUO_DOC_COUNT(table)
 #define LUO_DOC_ANY LUO_FROM(-INFINITY)
 /* What has no macro of its own below: the rest are members of luo_doc_schema. */
-#define LUO_DOC_FIELD(key_, flag, type, member, ...)                                               \
+#define LUO_DOC_FIELD(key_, flag, type, member, says_, ...)                                        \
     {                                                                                              \
-        .key = key_, .required = flag, .at = offsetof(type, member), .value = {                    \
+        .key = key_, .says = says_, .required = flag, .at = offsetof(type, member), .value = {     \
             .bytes = sizeof(((type *)0)->member),                                                  \
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-#define LUO_DOC_INT(key, flag, type, member, limit_)                                               \
-    LUO_DOC_FIELD(key, flag, type, member, .form = LUO_DOC_WHOLE, .limit = limit_)
-#define LUO_DOC_INT_OR(key, type, member, otherwise_, limit_)                                      \
-    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, .form = LUO_DOC_WHOLE, .otherwise = otherwise_,  \
-                  .limit = limit_)
-#define LUO_DOC_FLOAT(key, flag, type, member, limit_)                                             \
-    LUO_DOC_FIELD(key, flag, type, member, .form = LUO_DOC_REAL, .limit = limit_)
-#define LUO_DOC_FLOAT_OR(key, type, member, otherwise_, limit_)                                    \
-    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, .form = LUO_DOC_REAL, .otherwise = otherwise_,   \
-                  .limit = limit_)
-#define LUO_DOC_BOOL(key, flag, type, member)                                                      \
-    LUO_DOC_FIELD(key, flag, type, member, .form = LUO_DOC_FLAG)
-#define LUO_DOC_BOOL_OR(key, type, member, otherwise_)                                             \
-    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, .form = LUO_DOC_FLAG, .otherwise = otherwise_)
-#define LUO_DOC_TEXT(key, flag, type, member)                                                      \
-    LUO_DOC_FIELD(key, flag, type, member, .form = LUO_DOC_STRING)
-#define LUO_DOC_TEXT_OR(key, type, member, otherwise_)                                             \
-    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, .form = LUO_DOC_STRING, .otherwise = otherwise_)
-#define LUO_DOC_ENUM(key, flag, type, member, table)                                               \
-    LUO_DOC_FIELD(key, flag, type, member, .form = LUO_DOC_WORD, LUO_DOC_WORDS(table))
-#define LUO_DOC_ENUM_OR(key, type, member, otherwise_, table)                                      \
-    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, .form = LUO_DOC_WORD, .otherwise = otherwise_,   \
-                  LUO_DOC_WORDS(table))
-#define LUO_DOC_MAPPING(key, flag, type, member, fields_, check_)                                  \
-    LUO_DOC_FIELD(key, flag, type, member, .form = LUO_DOC_STRUCT, .fields = (fields_),            \
+#define LUO_DOC_INT(key, flag, type, member, limit_, says_)                                        \
+    LUO_DOC_FIELD(key, flag, type, member, says_, .form = LUO_DOC_WHOLE, .limit = limit_)
+#define LUO_DOC_INT_OR(key, type, member, otherwise_, limit_, says_)                               \
+    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, says_, .form = LUO_DOC_WHOLE,                    \
+                  .otherwise = otherwise_, .limit = limit_)
+#define LUO_DOC_FLOAT(key, flag, type, member, limit_, says_)                                      \
+    LUO_DOC_FIELD(key, flag, type, member, says_, .form = LUO_DOC_REAL, .limit = limit_)
+#define LUO_DOC_FLOAT_OR(key, type, member, otherwise_, limit_, says_)                             \
+    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, says_, .form = LUO_DOC_REAL,                     \
+                  .otherwise = otherwise_, .limit = limit_)
+#define LUO_DOC_BOOL(key, flag, type, member, says_)                                               \
+    LUO_DOC_FIELD(key, flag, type, member, says_, .form = LUO_DOC_FLAG)
+#define LUO_DOC_BOOL_OR(key, type, member, otherwise_, says_)                                      \
+    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, says_, .form = LUO_DOC_FLAG,                     \
+                  .otherwise = otherwise_)
+#define LUO_DOC_TEXT(key, flag, type, member, says_)                                               \
+    LUO_DOC_FIELD(key, flag, type, member, says_, .form = LUO_DOC_STRING)
+#define LUO_DOC_TEXT_OR(key, type, member, otherwise_, says_)                                      \
+    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, says_, .form = LUO_DOC_STRING,                   \
+                  .otherwise = otherwise_)
+#define LUO_DOC_ENUM(key, flag, type, member, table, says_)                                        \
+    LUO_DOC_FIELD(key, flag, type, member, says_, .form = LUO_DOC_WORD, LUO_DOC_WORDS(table))
+#define LUO_DOC_ENUM_OR(key, type, member, otherwise_, table, says_)                               \
+    LUO_DOC_FIELD(key, LUO_DOC_OPT, type, member, says_, .form = LUO_DOC_WORD,                     \
+                  .otherwise = otherwise_, LUO_DOC_WORDS(table))
+#define LUO_DOC_MAPPING(key, flag, type, member, fields_, check_, says_)                           \
+    LUO_DOC_FIELD(key, flag, type, member, says_, .form = LUO_DOC_STRUCT, .fields = (fields_),     \
                   .check = check_)
-#define LUO_DOC_PAIR(key, flag, type, member, entry_)                                              \
-    LUO_DOC_FIELD(key, flag, type, member, .form = LUO_DOC_TWO_OF, .entry = &(entry_))
+#define LUO_DOC_PAIR(key, flag, type, member, entry_, says_)                                       \
+    LUO_DOC_FIELD(key, flag, type, member, says_, .form = LUO_DOC_TWO_OF, .entry = &(entry_))
 /* Entries are in `member`, their number in `count`. */
-#define LUO_DOC_SEQ(key_, flag, type, member, count, entry_, least_)                               \
+#define LUO_DOC_SEQ(key_, flag, type, member, count, entry_, least_, says_)                        \
     {                                                                                              \
-        .key = key_, .required = flag, .value = {                                                  \
+        .key = key_, .says = says_, .required = flag, .value = {                                   \
             .form = LUO_DOC_LIST_OF,                                                               \
             .entry = &(entry_),                                                                    \
             .list_at = offsetof(type, member),                                                     \
@@ -124,9 +130,9 @@ const luo_doc_kind *const *luo_doc_kinds(int *n);
         }                                                                                          \
     }
 /* The same where C knows the number otherwise. */
-#define LUO_DOC_ARRAY(key_, flag, type, member, entry_, least_)                                    \
+#define LUO_DOC_ARRAY(key_, flag, type, member, entry_, least_, says_)                             \
     {                                                                                              \
-        .key = key_, .required = flag, .value = {                                                  \
+        .key = key_, .says = says_, .required = flag, .value = {                                   \
             .form = LUO_DOC_LIST_OF,                                                               \
             .entry = &(entry_),                                                                    \
             .list_at = offsetof(type, member),                                                     \
@@ -135,9 +141,12 @@ const luo_doc_kind *const *luo_doc_kinds(int *n);
         }                                                                                          \
     }
 /* A map whose fields stand in the struct around it. */
-#define LUO_DOC_INNER(key_, flag, fields_)                                                         \
+#define LUO_DOC_INNER(key_, flag, fields_, says_)                                                  \
     {                                                                                              \
-        .key = key_, .required = flag, .value = {.form = LUO_DOC_STRUCT, .fields = fields_ }       \
+        .key = key_, .says = says_, .required = flag, .value = {                                   \
+            .form = LUO_DOC_STRUCT,                                                                \
+            .fields = fields_                                                                      \
+        }                                                                                          \
     }
 #define LUO_DOC_END                                                                                \
     {                                                                                              \

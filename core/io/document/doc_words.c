@@ -120,6 +120,31 @@ void luo_doc_add_column(luo_str *text, const luo_csv_column *column)
     }
 }
 
+/* A key without a default of its own says what holds without it before its meaning. */
+static bool says_both(const luo_doc_field *field)
+{
+    return !field->required && !field->value.otherwise;
+}
+
+void luo_doc_add_default(luo_str *text, const luo_doc_field *field)
+{
+    const char *otherwise = field->value.otherwise;
+    if (field->required) {
+        luo_str_add(text, "required");
+    } else if (otherwise) {
+        if (*otherwise) luo_str_addf(text, "default %s", otherwise);
+    } else if (strncmp(field->says, "- ", 2) != 0) {
+        const bool bare = strncmp(field->says, "required", 8) == 0;
+        luo_str_addf(text, "%s%.*s", bare ? "" : "default ",
+                     (int)(luo_doc_meaning(field) - 3 - field->says), field->says);
+    }
+}
+
+const char *luo_doc_meaning(const luo_doc_field *field)
+{
+    return says_both(field) ? strstr(field->says, " | ") + 3 : field->says;
+}
+
 const luo_doc_field *luo_doc_fields(const luo_doc_schema *schema)
 {
     if (schema->form == LUO_DOC_LIST_OF) schema = schema->entry;

@@ -13,6 +13,11 @@ void luo_doc_add_range(luo_str *text, luo_limit limit);
 void luo_doc_add_type(luo_str *text, const luo_doc_schema *schema);
 /* The same of a column of a table. */
 void luo_doc_add_column(luo_str *text, const luo_csv_column *column);
+/* What holds where the key is left out, "required", "default 1", "default none", or
+ * nothing. */
+void luo_doc_add_default(luo_str *text, const luo_doc_field *field);
+/* The meaning of the key in a line. */
+const char *luo_doc_meaning(const luo_doc_field *field);
 /* Fields of a map, or of the maps of a list; NULL: the value has none. */
 const luo_doc_field *luo_doc_fields(const luo_doc_schema *schema);
 #endif

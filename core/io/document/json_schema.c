@@ -8,7 +8,8 @@
 #include "core/io/document/doc_words.h"
 #include "core/io/jsonw.h"
 
-static void write_value(luo_jsonw *json, const luo_doc_schema *schema, const char *key);
+static void write_value(luo_jsonw *json, const luo_doc_schema *schema, const char *key,
+                        const char *meaning);
 
 /* The shortest text that is read as v. */
 static void write_number(luo_jsonw *json, const char *key, double v)
@@ -86,7 +87,7 @@ static void write_fields(luo_jsonw *json, const luo_doc_schema *schema, const ch
     luo_jsonw_open(json, "properties", '{');
     for (const luo_doc_field *f = schema->fields; f->key; f++) {
         if (!name || strcmp(f->key, "schema") != 0) {
-            write_value(json, &f->value, f->key);
+            write_value(json, &f->value, f->key, luo_doc_meaning(f));
             continue;
         }
         luo_jsonw_open(json, f->key, '{');
@@ -145,7 +146,7 @@ static void write_form(luo_jsonw *json, const luo_doc_schema *schema)
     case LUO_DOC_LIST_OF:
     case LUO_DOC_TWO_OF:
         write_type(json, "array", schema->or_null);
-        write_value(json, schema->entry, "items");
+        write_value(json, schema->entry, "items", "");
         if (schema->form == LUO_DOC_TWO_OF || schema->least > 0)
             luo_jsonw_int(json, "minItems", schema->form == LUO_DOC_TWO_OF ? 2 : schema->least);
         if (schema->form == LUO_DOC_TWO_OF) luo_jsonw_int(json, "maxItems", 2);
@@ -153,11 +154,22 @@ static void write_form(luo_jsonw *json, const luo_doc_schema *schema)
     }
 }
 
-static void write_value(luo_jsonw *json, const luo_doc_schema *schema, const char *key)
+/* "memory of the host (2^30 bytes)" */
+static void write_description(luo_jsonw *json, const char *meaning, const char *unit)
 {
-    const char *unit = luo_doc_unit(key);
+    luo_str text = {0};
+    luo_str_add(&text, meaning);
+    if (strcmp(unit, "-") != 0) luo_str_addf(&text, " (%s)", unit);
+    luo_jsonw_text(json, "description", luo_str_get(&text));
+    luo_str_free(&text);
+}
+
+/* meaning: of the key; "": an entry of a list has none of its own. */
+static void write_value(luo_jsonw *json, const luo_doc_schema *schema, const char *key,
+                        const char *meaning)
+{
     luo_jsonw_open(json, key, '{');
-    if (strcmp(unit, "-") != 0) luo_jsonw_text(json, "description", unit);
+    if (*meaning) write_description(json, meaning, luo_doc_unit(key));
     if (schema->nwords)
         write_words(json, schema);
     else

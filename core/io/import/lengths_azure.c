@@ -5,11 +5,11 @@
 
 enum { TIME, CONTEXT, GENERATED, COLUMNS };
 static const luo_csv_column columns[COLUMNS] = {
-    [TIME] = {"TIMESTAMP", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
+    [TIME] = {"TIMESTAMP", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false, NULL},
     [CONTEXT] = {"ContextTokens", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 9007199254740992.0), NULL,
-                 false},
+                 false, NULL},
     [GENERATED] = {"GeneratedTokens", LUO_CSV_WHOLE, true, LUO_WITHIN(0, 9007199254740992.0), NULL,
-                   false}};
+                   false, NULL}};
 
 /* False: it is said. */
 static bool arrival_of(luo_csv *csv, const luo_csv_cell *cells, int64_t *first, int64_t *ns)

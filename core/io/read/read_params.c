@@ -45,52 +45,80 @@ static const luo_doc_schema act_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, 
 #define TFLOPS LUO_OF(LUO_Q_COMPUTE, 1e12)
 #define GBYTES LUO_OF(LUO_Q_BANDWIDTH, 1e9)
 /* null: the device is never waited for */
-#define SPEED(key, type, member, limit_)                                                           \
-    LUO_DOC_FIELD(key, OPT, type, member, .form = LUO_DOC_REAL, .limit = limit_, .or_null = true)
+#define SPEED(key, type, member, limit_, says_)                                                    \
+    LUO_DOC_FIELD(key, OPT, type, member, says_, .form = LUO_DOC_REAL, .limit = limit_,            \
+                  .or_null = true)
 
 static const luo_doc_field line_fields[] = {
-    LUO_DOC_FLOAT("latency_s", OPT, line_yaml, latency, LUO_OF_OR_0(LUO_Q_LATENCY, 1)),
-    LUO_DOC_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth, GBYTES), LUO_DOC_END};
+    LUO_DOC_FLOAT("latency_s", OPT, line_yaml, latency, LUO_OF_OR_0(LUO_Q_LATENCY, 1),
+                  "0 | of a collective; grouped: of one broadcast or reduce"),
+    LUO_DOC_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth, GBYTES,
+                  "of the whole padded tensor"),
+    LUO_DOC_END};
 static const luo_doc_field type_fields[] = {
-    LUO_DOC_TEXT("profile", REQ, type_yaml, profile),
-    SPEED("gemm_tflop_per_s", type_yaml, gemm, TFLOPS),
-    SPEED("conv_tflop_per_s", type_yaml, conv, TFLOPS),
-    SPEED("attn_tflop_per_s", type_yaml, attn, TFLOPS),
-    SPEED("elt_gbytes_per_s", type_yaml, elt, LUO_OF(LUO_Q_MEMORY_BANDWIDTH, 1e9)),
+    LUO_DOC_TEXT("profile", REQ, type_yaml, profile, "name of the type's profile"),
+    SPEED("gemm_tflop_per_s", type_yaml, gemm, TFLOPS, "error where needed | matrix products"),
+    SPEED("conv_tflop_per_s", type_yaml, conv, TFLOPS, "error where needed | convolutions"),
+    SPEED("attn_tflop_per_s", type_yaml, attn, TFLOPS, "error where needed | attention"),
+    SPEED("elt_gbytes_per_s", type_yaml, elt, LUO_OF(LUO_Q_MEMORY_BANDWIDTH, 1e9),
+          "error where needed | all that moves bytes: elementwise, norms, embeddings, loss"),
     LUO_DOC_END};
 static const luo_doc_schema type_entry = LUO_DOC_STRUCT_OF(type_yaml, type_fields, NULL);
-#define LINE(key, flag, member)                                                                    \
-    LUO_DOC_MAPPING(key, flag, struct hap_yaml, collectives.member, line_fields, NULL)
-static const luo_doc_field coll_fields[] = {LINE("allgather", REQ, ag),
-                                            LINE("allgather_grouped", OPT, agg),
-                                            LINE("reducescatter", REQ, rs),
-                                            LINE("reducescatter_grouped", OPT, rsg),
-                                            LINE("allreduce", REQ, ar),
-                                            LINE("alltoall", REQ, a2a),
-                                            LINE("p2p", REQ, p2p),
-                                            LUO_DOC_END};
+#define LINE(key, flag, member, says_)                                                             \
+    LUO_DOC_MAPPING(key, flag, struct hap_yaml, collectives.member, line_fields, NULL, says_)
+static const luo_doc_field coll_fields[] = {
+    LINE("allgather", REQ, ag, "of pieces padded to the longest"),
+    LINE("allgather_grouped", OPT, agg, "not available | as many broadcasts of exact pieces"),
+    LINE("reducescatter", REQ, rs, "to pieces padded to the longest"),
+    LINE("reducescatter_grouped", OPT, rsg, "not available | as many reduces of exact pieces"),
+    LINE("allreduce", REQ, ar, "of partial sums"),
+    LINE("alltoall", REQ, a2a, "from pieces of one dimension to pieces of another"),
+    LINE("p2p", REQ, p2p, "between neighbours, where pieces get other lengths"),
+    LUO_DOC_END};
 static const luo_doc_field hap_fields[] = {
-    LUO_DOC_SEQ("types", REQ, struct hap_yaml, types, ntypes, type_entry, 1),
-    LUO_DOC_INNER("collectives", REQ, coll_fields), LUO_DOC_END};
+    LUO_DOC_SEQ("types", REQ, struct hap_yaml, types, ntypes, type_entry, 1,
+                "every type of the cluster's devices"),
+    LUO_DOC_INNER("collectives", REQ, coll_fields, "of all devices together"), LUO_DOC_END};
 
 static const luo_doc_field fields[] = {
-    LUO_DOC_TEXT("schema", REQ, params_yaml, schema),
-    LUO_DOC_SEQ("alpha", OPT, params_yaml, alpha, alpha_count, alpha_entry, 0),
-    LUO_DOC_FLOAT("tau_ms", OPT, params_yaml, tau, MS),
-    LUO_DOC_SEQ("k_mib", OPT, params_yaml, k, k_count, mib_entry, 0),
-    LUO_DOC_FLOAT("emb_mib", OPT, params_yaml, emb, MIB),
-    LUO_DOC_FLOAT("extra_mib", OPT, params_yaml, extra, MIB),
-    LUO_DOC_FLOAT("bound_mib", OPT, params_yaml, bound, MIB),
-    LUO_DOC_FLOAT("gap_mib", OPT, params_yaml, gap, MIB_OR_0),
-    LUO_DOC_FLOAT("context_mib", OPT, params_yaml, context, MIB),
-    LUO_DOC_INT("zero_replicas", OPT, params_yaml, zero_replicas, LUO_WITHIN(1, 64)),
-    LUO_DOC_SEQ("act_bytes", OPT, params_yaml, act, act_count, act_entry, 0),
-    LUO_DOC_FLOAT("state_bytes", OPT, params_yaml, state, PER_UNIT),
-    LUO_DOC_FLOAT("optimizer_share", OPT, params_yaml, share, LUO_WITHIN(0, 1)),
-    LUO_DOC_FLOAT("safe_gib", OPT, params_yaml, safe, GIB_OR_0),
-    LUO_DOC_FLOAT("prop_overlap", OPT, params_yaml, overlap, LUO_WITHIN(0, 1)),
-    LUO_DOC_INT("grad_bytes", OPT, params_yaml, grad_bytes, LUO_WITHIN(2, 4)),
-    LUO_DOC_MAPPING("hap", OPT, params_yaml, hap, hap_fields, NULL),
+    LUO_DOC_TEXT("schema", REQ, params_yaml, schema, "`luoshu.params/1`"),
+    LUO_DOC_SEQ("alpha", OPT, params_yaml, alpha, alpha_count, alpha_entry, 0,
+                "from the cost model | how much slower a healthy group of tp, tp/2, tp/4 .. "
+                "devices is than a full one"),
+    LUO_DOC_FLOAT(
+        "tau_ms", OPT, params_yaml, tau, MS,
+        "from the cost model | time of one layer and one micro-batch on a full healthy group"),
+    LUO_DOC_SEQ(
+        "k_mib", OPT, params_yaml, k, k_count, mib_entry, 0,
+        "from the memory model | memory of a layer by stage, from the last stage backwards"),
+    LUO_DOC_FLOAT("emb_mib", OPT, params_yaml, emb, MIB,
+                  "from the memory model | embedding, or head, of the first and last stage"),
+    LUO_DOC_FLOAT("extra_mib", OPT, params_yaml, extra, MIB,
+                  "from the memory model | what a device holds whatever its layers"),
+    LUO_DOC_FLOAT("bound_mib", OPT, params_yaml, bound, MIB,
+                  "from the profile | memory of a device"),
+    LUO_DOC_FLOAT("gap_mib", OPT, params_yaml, gap, MIB_OR_0, "4096 | kept free below the bound"),
+    LUO_DOC_FLOAT("context_mib", OPT, params_yaml, context, MIB,
+                  "4500 | context, communicators and fragmentation, in the memory model"),
+    LUO_DOC_INT("zero_replicas", OPT, params_yaml, zero_replicas, LUO_WITHIN(1, 64),
+                "1 | copies of each piece of optimizer state under ZeRO-1; more than 1 is refused, "
+                "as plans keep one"),
+    LUO_DOC_SEQ("act_bytes", OPT, params_yaml, act, act_count, act_entry, 0,
+                "from the memory model | activations of a token, layer and hidden unit, times tp, "
+                "for tp 1, 2, 4, 8, 16"),
+    LUO_DOC_FLOAT("state_bytes", OPT, params_yaml, state, PER_UNIT,
+                  "from the memory model | weights, gradients and optimizer state of a layer, over "
+                  "the square of the hidden size"),
+    LUO_DOC_FLOAT("optimizer_share", OPT, params_yaml, share, LUO_WITHIN(0, 1),
+                  "0.75 | share of the state that lies in the optimizer's layout"),
+    LUO_DOC_FLOAT("safe_gib", OPT, params_yaml, safe, GIB_OR_0, "0 | kept free beside the gap"),
+    LUO_DOC_FLOAT(
+        "prop_overlap", OPT, params_yaml, overlap, LUO_WITHIN(0, 1),
+        "0 | share of the time of moves between the optimizer's layout and a plan that is hidden"),
+    LUO_DOC_INT("grad_bytes", OPT, params_yaml, grad_bytes, LUO_WITHIN(2, 4),
+                "4 | of a gradient that moves: 2 (bf16) or 4 (f32)"),
+    LUO_DOC_MAPPING("hap", OPT, params_yaml, hap, hap_fields, NULL,
+                    "from the cost model | speeds and bandwidths, published or supposed"),
     LUO_DOC_END};
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(params_yaml, fields, NULL);
 

@@ -184,105 +184,159 @@ static const luo_doc_schema group_entry = {.form = LUO_DOC_LIST_OF,
                                            .say = "a list of pipeline ids"};
 
 static const luo_doc_field recompute_fields[] = {
-    LUO_DOC_ENUM("mode", REQ, luo_stage, recompute, recomputes),
-    LUO_DOC_SEQ("layers", OPT, luo_stage, recompute_layers, nrecompute, range_entry, 0),
+    LUO_DOC_ENUM("mode", REQ, luo_stage, recompute, recomputes,
+                 "`selective`: the core of unfused attention; `full`: the whole layer"),
+    LUO_DOC_SEQ("layers", OPT, luo_stage, recompute_layers, nrecompute, range_entry, 0,
+                "the whole stage | layers it holds for"),
     LUO_DOC_END};
 
 static const luo_doc_field reroute_fields[] = {
-    LUO_DOC_INT("pipeline", REQ, luo_reroute, pipeline, PIPELINE),
-    LUO_DOC_INT("micro_batches", REQ, luo_reroute, micro_batches, MICRO_BATCHES), LUO_DOC_END};
+    LUO_DOC_INT("pipeline", REQ, luo_reroute, pipeline, PIPELINE,
+                "a pipeline whose same stage has devices"),
+    LUO_DOC_INT("micro_batches", REQ, luo_reroute, micro_batches, MICRO_BATCHES,
+                "micro-batches that it takes"),
+    LUO_DOC_END};
 static const luo_doc_schema reroute_entry = LUO_DOC_STRUCT_OF(luo_reroute, reroute_fields, NULL);
 
 static const luo_doc_field stage_fields[] = {
-    LUO_DOC_SEQ("layers", REQ, luo_stage, layers, nlayers, range_entry, 1),
-    LUO_DOC_SEQ("devices", REQ, luo_stage, dev, ndev, device_entry, 0),
-    LUO_DOC_INT_OR("context_parallel", luo_stage, context_parallel, "1", WIDTH),
-    LUO_DOC_ARRAY("shares", OPT, luo_stage, shares, share_entry, 1),
-    LUO_DOC_INNER("recompute", OPT, recompute_fields),
-    LUO_DOC_BOOL("embedding", OPT, luo_stage, embedding),
-    LUO_DOC_BOOL("head", OPT, luo_stage, head),
-    LUO_DOC_ENUM_OR("experts", luo_stage, experts_dealt, "tensor", experts),
-    LUO_DOC_ENUM_OR("context_kind", luo_stage, context_kind, "auto", context_kinds),
-    LUO_DOC_ENUM_OR("context_layout", luo_stage, context_layout, "auto", context_layouts),
-    LUO_DOC_INT("context_inner", OPT, luo_stage, context_inner, WIDTH),
-    LUO_DOC_ARRAY("context_shares", OPT, luo_stage, context_shares, share_entry, 1),
-    LUO_DOC_SEQ("reroute", OPT, luo_stage, reroute, nreroute, reroute_entry, 1),
+    LUO_DOC_SEQ("layers", REQ, luo_stage, layers, nlayers, range_entry, 1,
+                "layers low up to, not including, high; one range a chunk"),
+    LUO_DOC_SEQ("devices", REQ, luo_stage, dev, ndev, device_entry, 0,
+                "devices in order: context-parallel index outermost, then tensor-parallel index"),
+    LUO_DOC_INT_OR(
+        "context_parallel", luo_stage, context_parallel, "1", WIDTH,
+        "groups that a sequence is cut among; tensor parallelism is what is left inside each"),
+    LUO_DOC_ARRAY("shares", OPT, luo_stage, shares, share_entry, 1,
+                  "all 1 | one a tensor-parallel device: uneven tensor parallelism"),
+    LUO_DOC_INNER("recompute", OPT, recompute_fields,
+                  "`none` | what is computed again in the backward pass"),
+    LUO_DOC_BOOL("embedding", OPT, luo_stage, embedding,
+                 "first stage | where the embedding is; exactly one stage has it"),
+    LUO_DOC_BOOL("head", OPT, luo_stage, head,
+                 "last stage | where the head is; exactly one stage has it"),
+    LUO_DOC_ENUM_OR("experts", luo_stage, experts_dealt, "tensor", experts,
+                    "cut every expert, or deal whole experts to the devices"),
+    LUO_DOC_ENUM_OR("context_kind", luo_stage, context_kind, "auto", context_kinds,
+                    "how a cut sequence attends: see planners.md"),
+    LUO_DOC_ENUM_OR("context_layout", luo_stage, context_layout, "auto", context_layouts,
+                    "which tokens a group has"),
+    LUO_DOC_INT("context_inner", OPT, luo_stage, context_inner, WIDTH,
+                "groups of a node | with `2d` alone: groups of the inner exchange"),
+    LUO_DOC_ARRAY("context_shares", OPT, luo_stage, context_shares, share_entry, 1,
+                  "all 1 | a share of the tokens for each group"),
+    LUO_DOC_SEQ("reroute", OPT, luo_stage, reroute, nreroute, reroute_entry, 1,
+                "none | of a stage without devices: who runs its micro-batches"),
     LUO_DOC_END};
 static const luo_doc_schema stage_entry = LUO_DOC_STRUCT_OF(luo_stage, stage_fields, check_stage);
 
 static const luo_doc_field pipeline_fields[] = {
-    LUO_DOC_INT("micro_batches", REQ, luo_pipeline, micro_batches, MICRO_BATCHES),
-    LUO_DOC_SEQ("stages", REQ, luo_pipeline, stages, nstages, stage_entry, 1),
-    LUO_DOC_INT("micro_batch_sequences", OPT, luo_pipeline, micro_batch_sequences, SEQUENCES),
-    LUO_DOC_ARRAY("micro_batch_tokens", OPT, luo_pipeline, micro_batch_tokens, tokens_entry, 0),
+    LUO_DOC_INT("micro_batches", REQ, luo_pipeline, micro_batches, MICRO_BATCHES,
+                "micro-batches of a step"),
+    LUO_DOC_SEQ("stages", REQ, luo_pipeline, stages, nstages, stage_entry, 1, "stages in order"),
+    LUO_DOC_INT("micro_batch_sequences", OPT, luo_pipeline, micro_batch_sequences, SEQUENCES,
+                "that of the plan | sequences of a micro-batch of this pipeline"),
+    LUO_DOC_ARRAY("micro_batch_tokens", OPT, luo_pipeline, micro_batch_tokens, tokens_entry, 0,
+                  "`[]` | tokens of each micro-batch"),
     LUO_DOC_END};
 static const luo_doc_schema pipelines_entry =
     LUO_DOC_STRUCT_OF(luo_pipeline, pipeline_fields, check_pipeline);
 
 static const luo_doc_field schedule_fields[] = {
-    LUO_DOC_FIELD("kind", REQ, plan_yaml, plan.schedule, .form = LUO_DOC_WORD, .otherwise = "1f1b",
-                  LUO_DOC_WORDS(schedules)),
-    LUO_DOC_INT_OR("chunks", plan_yaml, plan.chunks, "1", LAYERS), LUO_DOC_END};
+    LUO_DOC_FIELD("kind", REQ, plan_yaml, plan.schedule,
+                  "order of forward and backward passes: see architecture/schedules.md",
+                  .form = LUO_DOC_WORD, .otherwise = "1f1b", LUO_DOC_WORDS(schedules)),
+    LUO_DOC_INT_OR("chunks", plan_yaml, plan.chunks, "1", LAYERS,
+                   "parts of a stage; more than 1 goes with `interleaved_1f1b` alone"),
+    LUO_DOC_END};
 
 static const luo_doc_field annotation_fields[] = {
-    LUO_DOC_TEXT("tensor", REQ, luo_plan_annotation, tensor),
-    LUO_DOC_TEXT("annotation", REQ, luo_plan_annotation, annotation),
-    LUO_DOC_TEXT_OR("at", luo_plan_annotation, at, ""),
-    LUO_DOC_FIELD("variant", OPT, luo_plan_annotation, variant, .form = LUO_DOC_STRING,
+    LUO_DOC_TEXT("tensor", REQ, luo_plan_annotation, tensor, "name of the tensor"),
+    LUO_DOC_TEXT("annotation", REQ, luo_plan_annotation, annotation,
+                 "how the tensor lies on devices: see annotations.md"),
+    LUO_DOC_TEXT_OR("at", luo_plan_annotation, at, "",
+                    "an op that consumes it: a Reshard stands in front of that op; empty: where it "
+                    "is produced"),
+    LUO_DOC_FIELD("variant", OPT, luo_plan_annotation, variant,
+                  "how the tensor is moved to lie so, below", .form = LUO_DOC_STRING,
                   .otherwise = "auto", LUO_DOC_WORDS(variants)),
     LUO_DOC_END};
 static const luo_doc_schema annotation_entry =
     LUO_DOC_STRUCT_OF(luo_plan_annotation, annotation_fields, check_annotation);
 
 static const luo_doc_field assignment_fields[] = {
-    LUO_DOC_INT("sequence", REQ, luo_assignment, sequence, LUO_WITHIN(0, 1e12)),
-    LUO_DOC_INT("length_tokens", REQ, luo_assignment, length_tokens, TOKENS),
-    LUO_DOC_INT("pipeline", REQ, luo_assignment, pipeline, PIPELINE),
-    LUO_DOC_INT("micro_batch", REQ, luo_assignment, micro_batch, LUO_WITHIN(0, 1 << 30)),
+    LUO_DOC_INT("sequence", REQ, luo_assignment, sequence, LUO_WITHIN(0, 1e12),
+                "number of the sequence"),
+    LUO_DOC_INT("length_tokens", REQ, luo_assignment, length_tokens, TOKENS, "its length"),
+    LUO_DOC_INT("pipeline", REQ, luo_assignment, pipeline, PIPELINE, "pipeline"),
+    LUO_DOC_INT("micro_batch", REQ, luo_assignment, micro_batch, LUO_WITHIN(0, 1 << 30),
+                "micro-batch"),
     LUO_DOC_END};
 static const luo_doc_schema assignment_entry =
     LUO_DOC_STRUCT_OF(luo_assignment, assignment_fields, NULL);
 
 static const luo_doc_field state_fields[] = {
-    LUO_DOC_INT("data", REQ, luo_state_layout, data, WIDTH),
-    LUO_DOC_INT("tensor", REQ, luo_state_layout, tensor, WIDTH),
-    LUO_DOC_INT("pipeline", REQ, luo_state_layout, pipeline, WIDTH),
-    LUO_DOC_SEQ("devices", REQ, luo_state_layout, dev, ndev, device_entry, 1), LUO_DOC_END};
+    LUO_DOC_INT("data", REQ, luo_state_layout, data, WIDTH, "replicas"),
+    LUO_DOC_INT("tensor", REQ, luo_state_layout, tensor, WIDTH, "tensor-parallel size"),
+    LUO_DOC_INT("pipeline", REQ, luo_state_layout, pipeline, WIDTH, "stages"),
+    LUO_DOC_SEQ("devices", REQ, luo_state_layout, dev, ndev, device_entry, 1,
+                "devices, tensor-parallel index first, then data, then pipeline"),
+    LUO_DOC_END};
 
 static const luo_doc_field plan_fields[] = {
-    LUO_DOC_TEXT("schema", REQ, plan_yaml, schema),
-    LUO_DOC_TEXT_OR("name", plan_yaml, plan.name, ""),
-    LUO_DOC_TEXT_OR("model", plan_yaml, plan.model, ""),
-    LUO_DOC_TEXT_OR("cluster", plan_yaml, plan.cluster, ""),
-    LUO_DOC_INT("layers", REQ, plan_yaml, plan.layers, LAYERS),
-    LUO_DOC_INT("devices", REQ, plan_yaml, plan.devices, WIDTH),
-    LUO_DOC_ENUM_OR("dtype", plan_yaml, plan.dtype, "bf16", dtypes),
-    LUO_DOC_INT("sequence_tokens", REQ, plan_yaml, plan.sequence_tokens, LUO_OF(LUO_Q_SEQUENCE, 1)),
-    LUO_DOC_INT_OR("zero", plan_yaml, plan.zero, "0", LUO_WITHIN(0, 3)),
-    LUO_DOC_INT_OR("micro_batch_sequences", plan_yaml, plan.micro_batch_sequences, "1", SEQUENCES),
-    LUO_DOC_INNER("schedule", OPT, schedule_fields),
-    LUO_DOC_BOOL_OR("sequence_parallel", plan_yaml, plan.sequence_parallel, "false"),
-    LUO_DOC_SEQ("pipelines", REQ, plan_yaml, plan.pipelines, plan.npipelines, pipelines_entry, 1),
-    LUO_DOC_SEQ("annotations", OPT, plan_yaml, plan.annotations, plan.nannotations,
-                annotation_entry, 0),
+    LUO_DOC_TEXT("schema", REQ, plan_yaml, schema, "`luoshu.plan/1`"),
+    LUO_DOC_TEXT_OR("name", plan_yaml, plan.name, "", "a name for people"),
+    LUO_DOC_TEXT_OR("model", plan_yaml, plan.model, "", "name of the model"),
+    LUO_DOC_TEXT_OR("cluster", plan_yaml, plan.cluster, "", "name of the cluster"),
+    LUO_DOC_INT("layers", REQ, plan_yaml, plan.layers, LAYERS,
+                "layers of the model, so that a plan can be checked alone"),
+    LUO_DOC_INT("devices", REQ, plan_yaml, plan.devices, WIDTH,
+                "devices of the cluster, for the same reason"),
+    LUO_DOC_ENUM_OR("dtype", plan_yaml, plan.dtype, "bf16", dtypes, "number format"),
+    LUO_DOC_INT("sequence_tokens", REQ, plan_yaml, plan.sequence_tokens, LUO_OF(LUO_Q_SEQUENCE, 1),
+                "length of a sequence"),
+    LUO_DOC_INT_OR("zero", plan_yaml, plan.zero, "0", LUO_WITHIN(0, 3),
+                   "ZeRO stage: 1 cuts optimizer state, 2 gradients, 3 weights as well"),
+    LUO_DOC_INT_OR("micro_batch_sequences", plan_yaml, plan.micro_batch_sequences, "1", SEQUENCES,
+                   "sequences of a micro-batch"),
+    LUO_DOC_INNER("schedule", OPT, schedule_fields, "`1f1b` | order of the tasks"),
+    LUO_DOC_BOOL_OR("sequence_parallel", plan_yaml, plan.sequence_parallel, "false",
+                    "activations between tensor-parallel parts are cut along the tokens"),
+    LUO_DOC_SEQ("pipelines", REQ, plan_yaml, plan.pipelines, plan.npipelines, pipelines_entry, 1,
+                "pipelines; together they train one batch"),
+    LUO_DOC_SEQ(
+        "annotations", OPT, plan_yaml, plan.annotations, plan.nannotations, annotation_entry, 0,
+        "`[]` | raw annotations of tensors; they override the derived ones and are checked"),
     LUO_DOC_SEQ("assignment", OPT, plan_yaml, plan.assignment, plan.nassignment, assignment_entry,
-                0),
-    LUO_DOC_SEQ("expert_groups", OPT, plan_yaml, plan.expert_groups, plan.ngroups, group_entry, 0),
+                0, "`[]` | sequences of one step, one by one"),
+    LUO_DOC_SEQ("expert_groups", OPT, plan_yaml, plan.expert_groups, plan.ngroups, group_entry, 0,
+                "`[]` | pipelines that share one set of experts"),
     LUO_DOC_INT_OR("expert_parallel", plan_yaml, plan.expert_parallel, "0",
-                   LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
-    LUO_DOC_ENUM_OR("moe_exchange", plan_yaml, plan.moe_exchange, "flat", moe_exchanges),
-    LUO_DOC_FIELD("state_layout", OPT, plan_yaml, plan.state_layout, .form = LUO_DOC_STRUCT,
+                   LUO_OF_OR_0(LUO_Q_WIDTH, 1),
+                   "neighbouring devices that have all experts together, where experts are dealt"),
+    LUO_DOC_ENUM_OR("moe_exchange", plan_yaml, plan.moe_exchange, "flat", moe_exchanges,
+                    "how rows of experts travel that are dealt"),
+    LUO_DOC_FIELD("state_layout", OPT, plan_yaml, plan.state_layout,
+                  "`null` | optimizer state in a layout of its own", .form = LUO_DOC_STRUCT,
                   .fields = state_fields, .or_null = true),
-    LUO_DOC_SEQ("pinned", OPT, plan_yaml, plan.pinned, plan.npinned, text_entry, 0),
-    LUO_DOC_ENUM("bucket_rule", OPT, plan_yaml, plan.bucket.rule, bucket_rules),
-    LUO_DOC_FLOAT("bucket_mib", OPT, plan_yaml, plan.bucket.mib, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)),
-    LUO_DOC_ENUM_OR("shard", plan_yaml, plan.sharding.kind, "full", shards),
-    LUO_DOC_INT("shard_pipelines", OPT, plan_yaml, plan.sharding.pipelines, WIDTH),
+    LUO_DOC_SEQ("pinned", OPT, plan_yaml, plan.pinned, plan.npinned, text_entry, 0,
+                "`[]` | JSON pointers to parts that a planner has to keep"),
+    LUO_DOC_ENUM(
+        "bucket_rule", OPT, plan_yaml, plan.bucket.rule, bucket_rules,
+        "that of the stack, else `megatron` | when a bucket of gradients or weights is full"),
+    LUO_DOC_FLOAT("bucket_mib", OPT, plan_yaml, plan.bucket.mib, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX),
+                  "25 with `mib` | size of a bucket; 0: every tensor alone"),
+    LUO_DOC_ENUM_OR("shard", plan_yaml, plan.sharding.kind, "full", shards,
+                    "ZeRO-3: what is cut among whom"),
+    LUO_DOC_INT("shard_pipelines", OPT, plan_yaml, plan.sharding.pipelines, WIDTH,
+                "required with `hybrid` | pipelines of a shard group"),
     LUO_DOC_INT("prefetch_depth", OPT, plan_yaml, plan.sharding.depth,
-                LUO_WITHIN(0, LUO_PREFETCH_MAX)),
-    LUO_DOC_INT("dp_lanes", OPT, plan_yaml, plan.bucket.lanes, LUO_WITHIN(1, LUO_BUCKET_LANES_MAX)),
-    LUO_DOC_ENUM_OR("optimizer_step", plan_yaml, plan.staggered, "together", steps),
-    LUO_DOC_FIELD("meta", OPT, plan_yaml, plan.meta_json, .form = LUO_DOC_FREE),
+                LUO_WITHIN(0, LUO_PREFETCH_MAX), "1 | ZeRO-3: layers gathered ahead"),
+    LUO_DOC_INT("dp_lanes", OPT, plan_yaml, plan.bucket.lanes, LUO_WITHIN(1, LUO_BUCKET_LANES_MAX),
+                "that of the stack, else 2 | lanes in which a device runs the calls of buckets"),
+    LUO_DOC_ENUM_OR("optimizer_step", plan_yaml, plan.staggered, "together", steps,
+                    "when a stage steps"),
+    LUO_DOC_FIELD("meta", OPT, plan_yaml, plan.meta_json,
+                  "none | free text and numbers; not part of the hash", .form = LUO_DOC_FREE),
     LUO_DOC_END};
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(plan_yaml, plan_fields, check_plan);
 const luo_doc_kind luo_doc_plan = {"plan", &schema};

@@ -49,47 +49,60 @@ static const luo_doc_word table_kinds[] = {LUO_PROFILE_TABLE_LIST(LUO_DOC_WORD_R
 static const luo_doc_word provenances[] = {LUO_PROVENANCE_LIST(LUO_DOC_WORD_ROW)};
 
 static const luo_doc_field value_fields[] = {
-    LUO_DOC_TEXT("name", REQ, value_yaml, name),
-    LUO_DOC_FLOAT("value", REQ, value_yaml, value, LUO_DOC_ANY),
-    LUO_DOC_TEXT("source", REQ, value_yaml, source),
-    LUO_DOC_ENUM("provenance", REQ, value_yaml, provenance, provenances),
-    LUO_DOC_FLOAT("spread", OPT, value_yaml, spread, LUO_WITHIN(0, LUO_SPREAD_MOST)), LUO_DOC_END};
+    LUO_DOC_TEXT("name", REQ, value_yaml, name, "one of the names below"),
+    LUO_DOC_FLOAT("value", REQ, value_yaml, value, LUO_DOC_ANY, "in the unit of the name"),
+    LUO_DOC_TEXT("source", REQ, value_yaml, source,
+                 "where the number comes from; a `fitted` one names its calibration rows"),
+    LUO_DOC_ENUM("provenance", REQ, value_yaml, provenance, provenances,
+                 "what kind of source that is"),
+    LUO_DOC_FLOAT("spread", OPT, value_yaml, spread, LUO_WITHIN(0, LUO_SPREAD_MOST),
+                  "by provenance | standard deviation of ln(value), for ranges; rates and "
+                  "efficiencies alone have one"),
+    LUO_DOC_END};
 static const luo_doc_schema value_entry = LUO_DOC_STRUCT_OF(value_yaml, value_fields, NULL);
 
 static const luo_doc_field table_fields[] = {
-    LUO_DOC_ENUM("kind", REQ, table_yaml, kind, table_kinds),
-    LUO_DOC_TEXT("file", REQ, table_yaml, file), LUO_DOC_END};
+    LUO_DOC_ENUM("kind", REQ, table_yaml, kind, table_kinds, "the table that stands in `file`"),
+    LUO_DOC_TEXT("file", REQ, table_yaml, file, "path"), LUO_DOC_END};
 static const luo_doc_schema table_entry = LUO_DOC_STRUCT_OF(table_yaml, table_fields, NULL);
 
 static const luo_doc_field calibrated_fields[] = {
-    LUO_DOC_TEXT("date", REQ, calibrated_yaml, date),
-    LUO_DOC_TEXT("device", REQ, calibrated_yaml, device),
-    LUO_DOC_TEXT("driver", OPT, calibrated_yaml, driver),
-    LUO_DOC_TEXT("cuda", OPT, calibrated_yaml, cuda),
-    LUO_DOC_TEXT("nccl", OPT, calibrated_yaml, nccl),
-    LUO_DOC_INT("rows", REQ, calibrated_yaml, rows, LUO_FROM(0)),
-    LUO_DOC_INT_OR("validation_rows", calibrated_yaml, validation_rows, "0", LUO_FROM(0)),
+    LUO_DOC_TEXT("date", REQ, calibrated_yaml, date, "day of the measurement"),
+    LUO_DOC_TEXT("device", REQ, calibrated_yaml, device, "what was measured"),
+    LUO_DOC_TEXT("driver", OPT, calibrated_yaml, driver, "none | version"),
+    LUO_DOC_TEXT("cuda", OPT, calibrated_yaml, cuda, "none | version"),
+    LUO_DOC_TEXT("nccl", OPT, calibrated_yaml, nccl, "none | version"),
+    LUO_DOC_INT("rows", REQ, calibrated_yaml, rows, LUO_FROM(0), "rows that were fitted on"),
+    LUO_DOC_INT_OR("validation_rows", calibrated_yaml, validation_rows, "0", LUO_FROM(0),
+                   "rows that were only predicted"),
     LUO_DOC_END};
 
 static const luo_doc_field profile_fields[] = {
-    LUO_DOC_TEXT("schema", REQ, profile_yaml, schema),
-    LUO_DOC_TEXT("name", REQ, profile_yaml, name),
-    LUO_DOC_ENUM_OR("kind", profile_yaml, kind, "gpu", kinds),
-    LUO_DOC_SEQ("values", REQ, profile_yaml, values, values_count, value_entry, 0),
-    LUO_DOC_SEQ("tables", OPT, profile_yaml, tables, tables_count, table_entry, 0),
-    LUO_DOC_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields, NULL),
+    LUO_DOC_TEXT("schema", REQ, profile_yaml, schema, "`luoshu.profile/1`"),
+    LUO_DOC_TEXT("name", REQ, profile_yaml, name, "name of the GPU type"),
+    LUO_DOC_ENUM_OR("kind", profile_yaml, kind, "gpu", kinds,
+                    "`cpu`: a device is one thread that computes and communicates"),
+    LUO_DOC_SEQ("values", REQ, profile_yaml, values, values_count, value_entry, 0,
+                "numbers with their sources"),
+    LUO_DOC_SEQ("tables", OPT, profile_yaml, tables, tables_count, table_entry, 0,
+                "none | measured tables; where one covers a size it wins over a formula"),
+    LUO_DOC_MAPPING("calibrated", OPT, profile_yaml, calibrated, calibrated_fields, NULL,
+                    "none | where measured values come from; for reports"),
     LUO_DOC_END};
 static const luo_doc_schema profile_schema = LUO_DOC_STRUCT_OF(profile_yaml, profile_fields, NULL);
 
-static const luo_doc_field switch_fields[] = {LUO_DOC_TEXT("name", REQ, switch_yaml, name),
-                                              LUO_DOC_TEXT("value", REQ, switch_yaml, value),
-                                              LUO_DOC_END};
+static const luo_doc_field switch_fields[] = {
+    LUO_DOC_TEXT("name", REQ, switch_yaml, name, "one of the names below"),
+    LUO_DOC_TEXT("value", REQ, switch_yaml, value, "one of its words"), LUO_DOC_END};
 static const luo_doc_schema switch_entry = LUO_DOC_STRUCT_OF(switch_yaml, switch_fields, NULL);
 
 static const luo_doc_field stack_fields[] = {
-    LUO_DOC_TEXT("schema", REQ, stack_yaml, schema), LUO_DOC_TEXT("name", REQ, stack_yaml, name),
-    LUO_DOC_SEQ("values", OPT, stack_yaml, values, values_count, value_entry, 0),
-    LUO_DOC_SEQ("switches", OPT, stack_yaml, switches, switches_count, switch_entry, 0),
+    LUO_DOC_TEXT("schema", REQ, stack_yaml, schema, "`luoshu.stack/1`"),
+    LUO_DOC_TEXT("name", REQ, stack_yaml, name, "name of the software"),
+    LUO_DOC_SEQ("values", OPT, stack_yaml, values, values_count, value_entry, 0,
+                "none | numbers with their sources"),
+    LUO_DOC_SEQ("switches", OPT, stack_yaml, switches, switches_count, switch_entry, 0,
+                "none | words"),
     LUO_DOC_END};
 static const luo_doc_schema stack_schema = LUO_DOC_STRUCT_OF(stack_yaml, stack_fields, NULL);
 

@@ -26,6 +26,7 @@ typedef struct luo_csv_column {
     luo_limit limit;
     const char *const *words; /* LUO_CSV_WORD: ended by NULL */
     bool inf;                 /* the word `inf` is a number here (rates.csv) */
+    const char *says;         /* its meaning in docs/formats.md; NULL: a table of somebody else's */
 } luo_csv_column;
 
 typedef struct luo_csv_cell {
