@@ -99,12 +99,9 @@ bool luo_args_has(const luo_args *args, const char *name)
     return luo_args_get(args, name, NULL) != NULL;
 }
 
-luo_status luo_args_int(const luo_args *args, const char *name, int64_t otherwise, int64_t least,
-                        int64_t most, int64_t *out, luo_err *err)
+luo_status luo_args_int_of(const char *name, const char *v, int64_t least, int64_t most,
+                           int64_t *out, luo_err *err)
 {
-    const char *v = luo_args_get(args, name, NULL);
-    *out = otherwise;
-    if (!v) return LUO_OK;
     char *end;
     errno = 0;
     const long long x = strtoll(v, &end, 10);
@@ -114,6 +111,14 @@ luo_status luo_args_int(const luo_args *args, const char *name, int64_t otherwis
                            (long long)least, (long long)most);
     *out = x;
     return LUO_OK;
+}
+
+luo_status luo_args_int(const luo_args *args, const char *name, int64_t otherwise, int64_t least,
+                        int64_t most, int64_t *out, luo_err *err)
+{
+    const char *v = luo_args_get(args, name, NULL);
+    *out = otherwise;
+    return v ? luo_args_int_of(name, v, least, most, out, err) : LUO_OK;
 }
 
 luo_status luo_args_number(const luo_args *args, const char *name, double otherwise, double least,
@@ -131,12 +136,9 @@ luo_status luo_args_number(const luo_args *args, const char *name, double otherw
     return LUO_OK;
 }
 
-luo_status luo_args_choice(const luo_args *args, const char *name, int otherwise,
-                           const char *const *names, int n, int *out, luo_err *err)
+luo_status luo_args_choice_of(const char *name, const char *v, const char *const *names, int n,
+                              int *out, luo_err *err)
 {
-    const char *v = luo_args_get(args, name, NULL);
-    *out = otherwise;
-    if (!v) return LUO_OK;
     for (int i = 0; i < n; i++)
         if (strcmp(v, names[i]) == 0) {
             *out = i;
@@ -147,4 +149,12 @@ luo_status luo_args_choice(const luo_args *args, const char *name, int otherwise
     luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; %s", name, v, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EUSAGE;
+}
+
+luo_status luo_args_choice(const luo_args *args, const char *name, int otherwise,
+                           const char *const *names, int n, int *out, luo_err *err)
+{
+    const char *v = luo_args_get(args, name, NULL);
+    *out = otherwise;
+    return v ? luo_args_choice_of(name, v, names, n, out, err) : LUO_OK;
 }

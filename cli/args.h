@@ -36,9 +36,15 @@ bool luo_args_has(const luo_args *args, const char *name);
  * expected.` */
 luo_status luo_args_int(const luo_args *args, const char *name, int64_t otherwise, int64_t least,
                         int64_t most, int64_t *out, luo_err *err);
+/* The same of a text `v` that is the value of option `name`, or a part of it. */
+luo_status luo_args_int_of(const char *name, const char *v, int64_t least, int64_t most,
+                           int64_t *out, luo_err *err);
 luo_status luo_args_number(const luo_args *args, const char *name, double otherwise, double least,
                            double most, double *out, luo_err *err);
 /* Index of the value among names[0..n). Errors: LUO_EUSAGE naming them. */
 luo_status luo_args_choice(const luo_args *args, const char *name, int otherwise,
                            const char *const *names, int n, int *out, luo_err *err);
+/* The same of a text. */
+luo_status luo_args_choice_of(const char *name, const char *v, const char *const *names, int n,
+                              int *out, luo_err *err);
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/help/help.h"
+#include "cli/options/moved.h"
 
 static bool color_wanted(const luo_args *args)
 {
@@ -87,6 +88,7 @@ static void tell_owner(const luo_args *args, const luo_verb *v, luo_err *err)
     int n = 0;
     const char *name = args->unknown;
     const size_t length = name ? strcspn(name, "=") : 0;
+    if (name && luo_moved_option(v->name, name, length, err)) return;
     for (int i = 0; name && i < luo_nverbs; i++)
         if (has_option(&luo_verbs[i], name, length))
             luo_str_addf(&owners, "%s`luoshu %s`", n++ ? ", " : "", luo_verbs[i].name);

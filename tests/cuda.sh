@@ -32,10 +32,10 @@ plan six '{"micro_batches": 2, "stages": [{"layers": [[0, 1]], "devices": [0, 1]
 plan cut '{"micro_batches": 2, "stages": [{"layers": [[0, 1]], "devices": [0]}, {"layers": [[1, 2]], "devices": [1]}]}, {"micro_batches": 2, "stages": [{"layers": [[0, 2]], "devices": [2, 3], "context_parallel": 2}]}'
 sed -i 's/"pipelines"/"state_layout": {"data": 1, "tensor": 2, "pipeline": 2, "devices": [3, 0, 1, 2]}, &/' "$tmp/cut.json"
 bare="--model $tmp/model.yaml --cluster $tmp/nodes.yaml --seed 3"
-cuda() { local out=$1 want=$2 L=$C; shift 2; run "$out" "$want" run "$@" --backend cuda --share-gpus --plots off --limit-s 600; }
+cuda() { local out=$1 want=$2 L=$C; shift 2; run "$out" "$want" run "$@" --backend cuda --cuda "${pinned:-}share=on" --plots off --limit-s 600; }
 start() { # OUT arguments..: a run on the stand-in in the background; pid
     local out=$1; shift
-    "$C" run "$tmp/four.json" $bare --backend cuda --share-gpus --ranks 4 --plots off --quiet --limit-s 600 --out "$tmp/$out" "$@" \
+    "$C" run "$tmp/four.json" $bare --backend cuda --cuda share=on --ranks 4 --plots off --quiet --limit-s 600 --out "$tmp/$out" "$@" \
         >"$tmp/$out.out" 2>"$tmp/$out.err" &
     pid=$!
     mine+=("$pid")
@@ -63,13 +63,13 @@ check "no rank program: what is missing" grep -qE \
     '^luoshu: error: (`.*/alone/luoshu-rank-cuda` is missing, .*|backend `cuda` is not in this build \(.* at build time\); .*)\.$' "$tmp/out"
 few() { local L=$C; run few 4 run "$tmp/four.json" $bare --backend cuda --ranks 4; }
 check "one GPU for four ranks" few
-check "one GPU for four ranks: the sentence" grep -qE '^luoshu: error: 4 ranks run on .* and see 1 GPU there; a GPU for each rank is expected, or `--share-gpus` for a trial\.$' "$tmp/few.err"
+check "one GPU for four ranks: the sentence" grep -qE '^luoshu: error: 4 ranks run on .* and see 1 GPU there; a GPU for each rank is expected, or `--cuda share=on` for a trial\.$' "$tmp/few.err"
 check "f64 is refused" cuda wide 2 "$tmp/four.json" $bare --dtype f64
 check "f64: the sentence" grep -qF 'backend `cuda` computes in bf16 and f32' "$tmp/wide.err"
 
 # ---- four ranks: the programs and losses of host; state from one to the other ----
 check "host" host host 0 "$tmp/four.json" $bare --ranks 4 --steps 12 --checkpoint-every 6
-check "cuda" cuda cuda 0 "$tmp/four.json" $bare --ranks 4 --steps 6 --checkpoint-every 5 --nccl-algo Ring --nccl-proto Simple
+pinned=nccl_algo=Ring,nccl_proto=Simple, check "cuda" cuda cuda 0 "$tmp/four.json" $bare --ranks 4 --steps 6 --checkpoint-every 5
 check "cuda: the device says what it is" [ "$(manifest "$tmp/cuda/plan" gpu)" = '"gpu": "stand-in (processor)"' ]
 check "cuda: versions are told" grep -q '"nccl": "[0-9.]*[0-9]"' "$tmp/cuda/plan/manifest.json"
 check "cuda: programs of host" [ "$(manifest "$tmp/cuda/plan" program_hash)" = "$(manifest "$tmp/host/plan" program_hash)" ]

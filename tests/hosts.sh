@@ -69,7 +69,7 @@ echo "after the failure: devices $left"
 check "device 1 has left" [ "${left/1/}" = "$left" ]
 first=$(for d in $left; do [ "$d" -lt 3 ] && echo "$d"; done | wc -l)
 check "the plan that follows is on both nodes" [ "$first" -gt 0 ]
-faked() { local out=$1 want=$2; shift 2; rm -f "$record"; PATH=$tmp/fake:$PATH host "$out" "$want" "$@" --listen 127.0.0.1; }
+faked() { local out=$1 want=$2; shift 2; rm -f "$record"; PATH=$tmp/fake:$PATH host "$out" "$want" "$@" --launcher "${launcher:-mpirun},listen=127.0.0.1${forward:-}"; }
 twice() { tells "3 $1 3 $2" "$first $1 3 $2"; } # exactly the others, and no device moves
 
 # ---- mpirun ----
@@ -112,7 +112,7 @@ check "elsewhere: who, where, and where it belongs" says away \
     "rank 3 runs on host \`$(hostname)\` and its device 3 (node \`cpu-1\`) is on \`192.0.2.7\`;"
 
 # ---- srun ----
-slurm() { SLURM_JOB_ID=7 SLURM_JOB_NODELIST=node-[08-09].invalid SLURM_NNODES=2 SLURM_JOB_NUM_NODES=2 faked "$@" --launcher srun; }
+slurm() { SLURM_JOB_ID=7 SLURM_JOB_NODELIST=node-[08-09].invalid SLURM_NNODES=2 SLURM_JOB_NUM_NODES=2 launcher=srun faked "$@"; }
 check "srun" slurm srun 0 "$tmp/day.yaml"
 a=node-08.invalid b=node-09.invalid
 want=("$a $a $a $b $b $b" "$(for _ in $(seq "$first"); do printf '%s ' "$a"; done)$b $b $b")
@@ -123,11 +123,12 @@ check "srun: the same curve" near 1e-10 <(curve "$tmp/srun/malleus") <(curve "$t
 
 # ---- variables ----
 export FI_PROVIDER=efa FI_LOG_LEVEL=warn UCX_TLS=tcp
-check "forward" faked forward 0 "$tmp/day.yaml" --steps 1 --hostfile "$tmp/hosts" --forward 'FI_*,UCX_TLS,SLURM_*,LUOSHU_T*'
+forward=',forward=FI_*,forward=UCX_TLS,forward=SLURM_*,forward=LUOSHU_T*' \
+    check "forward" faked forward 0 "$tmp/day.yaml" --steps 1 --hostfile "$tmp/hosts"
 check "forward: by mpirun" [ "$(grep -o ' -x [A-Z_]*' "$record" | sort | xargs)" = "$(printf -- '-x %s -x %s ' FI_LOG_LEVEL FI_LOG_LEVEL FI_PROVIDER FI_PROVIDER LUOSHU_TOKEN LUOSHU_TOKEN UCX_TLS UCX_TLS | xargs)" ]
 check "forward: nothing else" eval 'faked silent 0 "$tmp/day.yaml" --steps 1 --hostfile "$tmp/hosts" && ! grep -q FI_ "$record"'
-check "forward: not set" run unset 2 run "$tmp/day.yaml" --backend host --forward FI_PROVIDER,NOWHERE_SET
-check "forward: not set: the sentence" says unset '`--forward` names `NOWHERE_SET`, which is not set;'
+check "forward: not set" run unset 2 run "$tmp/day.yaml" --backend host --launcher mpirun,forward=FI_PROVIDER,forward=NOWHERE_SET
+check "forward: not set: the sentence" says unset '`forward` of `--launcher` names `NOWHERE_SET`, which is not set;'
 
 # ---- network namespaces as hosts ----
 id=luo$$ spaces=()
@@ -160,7 +161,7 @@ agent() { # what mpirun has in the place of ssh: AGENT HOST COMMAND..
 real_run() { # OUT HOST arguments..: from that host; mpirun writes its map
     local out=$1 from=$2; shift 2
     printf '%s ' "cd '$PWD';" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent="'$tmp/agent'" \
-        OMPI_MCA_rmaps_base_display_map=1 FI_PROVIDER=efa exec "'$L'" run "$@" --backend host --launcher mpirun \
+        OMPI_MCA_rmaps_base_display_map=1 FI_PROVIDER=efa exec "'$L'" run "$@" --backend host --launcher "'mpirun${forward:-}'" \
         --plots off --limit-s 300 --quiet --out "'$tmp/$out'" >"$tmp/$out.sh"
     on_host "$from" sh "$tmp/$out.sh" >"$tmp/$out.out" 2>"$tmp/$out.err"
 }
@@ -176,7 +177,7 @@ mapped() { # OUT: by rank, of each start
 if [ "$(id -u)" = 0 ] && make_hosts 2>"$tmp/why"; then
     { echo '#!/usr/bin/env bash'; agent; } >"$tmp/agent"; chmod +x "$tmp/agent"
     printf 'node-1 slots=3\nnode-2 slots=3\n' >"$tmp/hosts"
-    real_run two 1 "$tmp/day.yaml" --hostfile "$tmp/hosts" --forward "'FI_*'" & pid=$!
+    forward=',forward=FI_*' real_run two 1 "$tmp/day.yaml" --hostfile "$tmp/hosts" & pid=$!
     until_rows "$tmp/two/malleus/steps.csv" 2 "$pid"
     far=$(for p in $(ip netns pids "$id-2"); do grep -qx luoshu-rank "/proc/$p/comm" && tr '\0' '\n' <"/proc/$p/environ" | grep -x FI_PROVIDER=efa; done)
     wait "$pid"; rc=$?
@@ -185,7 +186,7 @@ if [ "$(id -u)" = 0 ] && make_hosts 2>"$tmp/why"; then
     check "two hosts: variables are there" [ -n "$far" ]
     check "two hosts: the same curve" near 1e-10 <(curve "$tmp/two/malleus") <(curve "$tmp/here/malleus")
     printf 'node-1.site\n10.77.4.2\n' >"$tmp/hosts" # mpirun fills the slots of its own host first, left to itself
-    check "two hosts: from the second, by other names" say_err other real_run other 2 "$tmp/day.yaml" --hostfile "$tmp/hosts" --forward FI_PROVIDER
+    forward=,forward=FI_PROVIDER check "two hosts: from the second, by other names" say_err other real_run other 2 "$tmp/day.yaml" --hostfile "$tmp/hosts"
     check "two hosts: from the second: the same curve" near 1e-10 <(curve "$tmp/other/malleus") <(curve "$tmp/here/malleus")
     sed '/devices_per_node/a\    hosts: [node-2, node-1]' "$tmp/cluster.yaml" >"$tmp/named.yaml"
     # The user's own launcher starts them in another order than the cluster's: refused.

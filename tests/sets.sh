@@ -86,9 +86,9 @@ check "stopped: the old one waits" grep -q complete "$tmp/stop/.old/compare.csv"
 
 # ---- a real run ----
 tiny="$H/plans/tiny-2.json --model $S/models/tiny-llama.yaml --cluster $H/ranks4x2.yaml"
-real() { "$L" run $tiny --backend host --ranks 2 --plots off --quiet --checkpoint-every 2 --out "$tmp/real" "$@" 2>"$tmp/real.err" >/dev/null; }
+real() { "$L" run $tiny --backend host --ranks 2 --plots off --quiet --checkpoint-every 2${keep:-} --out "$tmp/real" "$@" 2>"$tmp/real.err" >/dev/null; }
 steps_of() { ls "$tmp/real/plan/checkpoints" | sed -n 's/^step-0*//p' | sort -n | tr '\n' ' '; }
-real --steps 100000 --keep-checkpoints 3 & pid=$!; mine+=("$pid")
+keep=,keep=3 real --steps 100000 & pid=$!; mine+=("$pid")
 check "real: at work" until_rows "$tmp/real/plan/steps.csv" 9 "$pid"
 check "real: three are kept" eval 'for i in 1 2 3 4 5; do [ "$(steps_of | wc -w)" = 3 ] && break; sleep 0.3; done; [ $i -lt 5 ]'
 check "real: --force does not touch them" eval '! sim real --force'

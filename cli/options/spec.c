@@ -91,3 +91,36 @@ luo_status luo_spec_read_behind(const luo_spec *spec, const char *word, const ch
     set_defaults(spec, v, given);
     return LUO_OK;
 }
+
+static int text_part_at(const luo_text_part *parts, int n, const char *at, size_t length)
+{
+    for (int i = 0; i < n; i++) {
+        const size_t name = strlen(parts[i].name);
+        if (length > name + 1 && strncmp(at, parts[i].name, name) == 0 && at[name] == '=') return i;
+    }
+    return -1;
+}
+
+luo_status luo_spec_texts(luo_arena *arena, const char *option, const char *form, const char *text,
+                          const luo_text_part *parts, int n, const char **first,
+                          const char **values, luo_err *err)
+{
+    const luo_spec whole = {.option = option, .form = form};
+    if (first) *first = NULL;
+    for (int i = 0; i < n; i++) values[i] = NULL;
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
+        const int i = text_part_at(parts, n, at, length);
+        const bool bare = i < 0 && first && at == text && !memchr(at, '=', length);
+        if (length == 0 || (i < 0 && !bare) || (i >= 0 && values[i] && !parts[i].many))
+            return malformed(&whole, text, err);
+        const size_t name = bare ? 0 : strlen(parts[i].name) + 1;
+        const char *value = luo_arena_strndup(arena, at + name, length - name);
+        if (value && !bare && values[i])
+            value = luo_arena_printf(arena, "%s,%s", values[i], value);
+        if (!value) return luo_err_nomem(err);
+        *(bare ? first : &values[i]) = value;
+        at += length;
+        if (!*at) return LUO_OK;
+    }
+}

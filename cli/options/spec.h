@@ -3,6 +3,7 @@
 #define LUO_CLI_OPTIONS_SPEC_H
 #include <stdbool.h>
 
+#include "core/base/arena.h"
 #include "core/base/err.h"
 
 typedef struct luo_spec_part {
@@ -27,4 +28,16 @@ luo_status luo_spec_read(const luo_spec *spec, const char *text, const char *at,
 /* The same behind a word: `zipf`, or `zipf:theta=1.05`. */
 luo_status luo_spec_read_behind(const luo_spec *spec, const char *word, const char *text, double *v,
                                 bool *given, luo_err *err);
+
+/* A part whose value is a text. */
+typedef struct luo_text_part {
+    const char *name;
+    bool many; /* may be given again; values are joined by commas */
+} luo_text_part;
+/* Reads `FIRST,name=value,name=value` of an option, all of it optional but one part, into *first
+ * (NULL: it may have none) and values[0..n); NULL: not given. form: what is expected. Owner: arena.
+ * Errors: LUO_EUSAGE. */
+luo_status luo_spec_texts(luo_arena *arena, const char *option, const char *form, const char *text,
+                          const luo_text_part *parts, int n, const char **first,
+                          const char **values, luo_err *err);
 #endif

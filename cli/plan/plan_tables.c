@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/options/spec.h"
 #include "cli/plan/plan_auto.h"
 #include "cli/plan/plan_rates.h"
 #include "cli/plan/plan_shares.h"
@@ -27,8 +28,7 @@ typedef struct call {
 
 /* ---- options ---- */
 
-static const char *const own[] = {"data",   "servers",    "cache-rows",
-                                  "policy", "pull-bound", "push-bound"};
+static const char *const own[] = {"data", "servers", "cache"};
 /* Of others too. */
 static const char *const shared[] = {"model", "cluster", "stack", "global-batch-size",
                                      "rates", "seed",    "limit", "json",
@@ -54,7 +54,6 @@ luo_status luo_auto_no_tables(const luo_args *args, luo_err *err)
 
 static luo_status check_options(const luo_args *args, const luo_model *model, luo_err *err)
 {
-    static const char *const of_caches[] = {"policy", "pull-bound", "push-bound"};
     for (int i = 0; i < args->nset; i++) {
         const char *option = args->set[i].option->name;
         if (is_among(option, own, N(own)) || is_among(option, shared, N(shared))) continue;
@@ -64,25 +63,32 @@ static luo_status check_options(const luo_args *args, const luo_model *model, lu
             "out.",
             option, model->name, luo_family_desc_of(model->family)->name);
     }
-    for (int i = 0; i < N(of_caches); i++)
-        if (luo_args_has(args, of_caches[i]) && !luo_args_has(args, "cache-rows"))
-            return luo_err_set(err, LUO_EUSAGE,
-                               "`--%s` is about caches, and `--cache-rows` is not given; give it, "
-                               "or leave the other out.",
-                               of_caches[i]);
     return LUO_OK;
 }
 
 static luo_status read_cache(const luo_args *args, call *c, luo_err *err)
 {
-    static const char *const policies[] = {"lru", "lfu", "lfuopt"};
+    enum { ROWS, POLICY, PULL, PUSH, PARTS };
+    static const char *const policies[] = {"lru", "lfu", "lfuopt", NULL};
+    static const luo_spec_part parts[PARTS] = {
+        [ROWS] = {"rows", 1, LUO_HET_ROWS, 0, true, NULL},
+        [POLICY] = {"policy", 0, 0, LUO_HET_LRU, false, policies},
+        [PULL] = {"pull_bound", 0, 1e9, 100, true, NULL},
+        [PUSH] = {"push_bound", 0, 1e9, 100, true, NULL}};
+    static const luo_spec spec = {
+        "cache", "`rows=N,policy=lru,pull_bound=100,push_bound=100`, where rows are required,",
+        parts, PARTS};
     luo_het_opts *cache = &c->in.cache;
-    int policy;
-    LUO_TRY(luo_args_int(args, "cache-rows", 0, 1, LUO_HET_ROWS, &cache->rows, err));
-    LUO_TRY(luo_args_choice(args, "policy", LUO_HET_LRU, policies, N(policies), &policy, err));
-    LUO_TRY(luo_args_int(args, "pull-bound", 100, 0, 1000000000, &cache->pull_bound, err));
-    LUO_TRY(luo_args_int(args, "push-bound", 100, 0, 1000000000, &cache->push_bound, err));
-    cache->policy = (luo_het_policy)policy;
+    const char *text = luo_args_get(args, "cache", NULL);
+    double v[PARTS] = {0, LUO_HET_LRU, 100, 100};
+    bool given[PARTS] = {false};
+    if (text) LUO_TRY(luo_spec_read(&spec, text, text, v, given, err));
+    if (text && !given[ROWS])
+        return luo_err_set(err, LUO_EUSAGE, "`--cache` is `%s`; %s is expected.", text, spec.form);
+    *cache = (luo_het_opts){.rows = (int64_t)v[ROWS],
+                            .policy = (luo_het_policy)v[POLICY],
+                            .pull_bound = (int64_t)v[PULL],
+                            .push_bound = (int64_t)v[PUSH]};
     if (cache->rows > c->model->features.rows) cache->rows = c->model->features.rows;
     return LUO_OK;
 }

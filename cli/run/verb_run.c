@@ -6,6 +6,7 @@
 #include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/machine.h"
+#include "cli/options/spec.h"
 #include "cli/run/run_checks.h"
 #include "core/io/files.h"
 #include "exec/coordinator/hosts.h"
@@ -25,16 +26,26 @@ static luo_status find_backend(luo_cli *cli, luo_session *session, const luo_rea
 }
 
 /* What only GPUs have. */
-static luo_status gpu_options(const luo_args *args, luo_exec_options *options, luo_err *err)
+static luo_status gpu_options(luo_cli *cli, luo_exec_options *options, luo_err *err)
 {
-    static const char *const names[] = {"nccl-algo", "nccl-proto", "share-gpus"};
-    for (int i = 0; i < 3 && !options->gpus; i++)
-        if (luo_args_has(args, names[i]))
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` is for --backend cuda; the others use %s.",
-                               names[i], i < 2 ? "no NCCL" : "no GPUs");
-    options->nccl_algo = luo_args_get(args, names[0], NULL);
-    options->nccl_proto = luo_args_get(args, names[1], NULL);
-    options->share_gpus = luo_args_has(args, names[2]);
+    enum { ALGO, PROTO, SHARE, PARTS };
+    static const luo_text_part parts[PARTS] = {
+        {"nccl_algo", false}, {"nccl_proto", false}, {"share", false}};
+    static const char *const words[] = {"off", "on"};
+    const char *text = luo_args_get(&cli->args, "cuda", NULL), *values[PARTS];
+    int share = 0;
+    if (!text) return LUO_OK;
+    if (!options->gpus)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--cuda` is for --backend cuda; the others use no GPUs and no NCCL.");
+    LUO_TRY(luo_spec_texts(cli->arena, "cuda",
+                           "`nccl_algo=Ring,nccl_proto=Simple,share=on` or a part of it", text,
+                           parts, PARTS, NULL, values, err));
+    if (values[SHARE])
+        LUO_TRY(luo_args_choice_of("cuda share", values[SHARE], words, 2, &share, err));
+    options->nccl_algo = values[ALGO];
+    options->nccl_proto = values[PROTO];
+    options->share_gpus = share == 1;
     return LUO_OK;
 }
 
@@ -75,48 +86,74 @@ static int usual_launcher(void)
 }
 
 /* What belongs to several hosts. */
-static luo_status local_options(const luo_args *args, luo_launcher launcher, luo_err *err)
+static luo_status check_launcher(const luo_exec_options *options, luo_err *err)
 {
-    static const char *const names[] = {"hostfile", "listen", "forward"};
-    if (launcher == LUO_LAUNCH_NONE && luo_args_has(args, "forward"))
-        return luo_err_set(
-            err, LUO_EUSAGE,
-            "`--forward` is for ranks that luoshu starts, and a launcher of your own "
-            "starts these; give the variables to that (mpirun -x NAME).");
-    for (int i = 0; i < 3 && launcher == LUO_LAUNCH_LOCAL; i++)
-        if (luo_args_has(args, names[i]))
+    const char *const given[] = {options->hostfile, options->listen, options->forward};
+    static const char *const names[] = {"--hostfile", "listen", "forward"};
+    if (options->launcher == LUO_LAUNCH_NONE && options->forward)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`forward` of `--launcher` is for ranks that luoshu starts, and a "
+                           "launcher of your own starts these; give the variables to that "
+                           "(mpirun -x NAME).");
+    for (int i = 0; i < 3 && options->launcher == LUO_LAUNCH_LOCAL; i++)
+        if (given[i])
             return luo_err_set(err, LUO_EUSAGE,
-                               "`--%s` is for ranks on other hosts, and `--launcher local` starts "
+                               "`%s` is for ranks on other hosts, and `--launcher local` starts "
                                "all on this one; leave one of them out, or use --launcher mpirun.",
                                names[i]);
-    return LUO_OK;
+    return luo_launch_check_forward(options->forward, err);
+}
+
+static luo_status read_launcher(luo_cli *cli, luo_exec_options *options, luo_err *err)
+{
+    static const char *const launchers[] = {"mpirun", "srun", "none", "local"};
+    static const luo_text_part parts[] = {{"listen", false}, {"forward", true}};
+    const char *text = luo_args_get(&cli->args, "launcher", NULL), *name = NULL, *values[2] = {0};
+    int launcher = usual_launcher();
+    if (text)
+        LUO_TRY(luo_spec_texts(cli->arena, "launcher",
+                               "`mpirun,listen=ADDRESS,forward=NAME` or a part of it", text, parts,
+                               2, &name, values, err));
+    if (name) LUO_TRY(luo_args_choice_of("launcher", name, launchers, 4, &launcher, err));
+    options->launcher = (luo_launcher)launcher;
+    options->listen = values[0];
+    options->forward = values[1];
+    return check_launcher(options, err);
 }
 
 enum { KEPT = 2 }; /* checkpoints unless told: the newest, and one in case that it is broken */
 
+/* `N`, `N,keep=K` or `keep=K`. every: 0: as the scenario says. */
+static luo_status read_checkpoints(luo_cli *cli, int64_t *every, int64_t *keep, luo_err *err)
+{
+    static const luo_text_part part = {"keep", false};
+    const char *text = luo_args_get(&cli->args, "checkpoint-every", NULL), *first, *kept;
+    *every = 0;
+    *keep = KEPT;
+    if (!text) return LUO_OK;
+    LUO_TRY(luo_spec_texts(cli->arena, "checkpoint-every", "`100`, `100,keep=2` or `keep=2`", text,
+                           &part, 1, &first, &kept, err));
+    if (first) LUO_TRY(luo_args_int_of("checkpoint-every", first, 1, INT32_MAX, every, err));
+    return kept ? luo_args_int_of("checkpoint-every keep", kept, 1, INT32_MAX, keep, err) : LUO_OK;
+}
+
 static luo_status read_opts(luo_cli *cli, luo_session *session, luo_exec_options *options,
                             luo_err *err)
 {
-    static const char *const launchers[] = {"mpirun", "srun", "none", "local"};
     const luo_args *args = &cli->args;
-    int launcher;
-    int64_t ranks, keep;
-    LUO_TRY(luo_args_choice(args, "launcher", usual_launcher(), launchers, 4, &launcher, err));
+    int64_t ranks, every, keep;
     LUO_TRY(luo_args_int(args, "ranks", 0, 1, 1 << 20, &ranks, err));
-    LUO_TRY(luo_args_int(args, "keep-checkpoints", KEPT, 1, INT32_MAX, &keep, err));
+    LUO_TRY(read_checkpoints(cli, &every, &keep, err));
     LUO_TRY(luo_args_number(args, "stuck-s", 60, 0.1, 1e9, &options->stuck_s, err));
     LUO_TRY(contradictions(args, err));
-    LUO_TRY(local_options(args, (luo_launcher)launcher, err));
+    options->hostfile = luo_args_get(args, "hostfile", NULL);
+    LUO_TRY(read_launcher(cli, options, err));
     LUO_TRY(input_file(args, "hostfile", &options->hostfile, err));
     LUO_TRY(input_file(args, "data", &options->data, err));
     LUO_TRY(input_file(args, "load", &options->load, err));
     LUO_TRY(input_file(args, "resume", &options->resume, err));
-    options->listen = luo_args_get(args, "listen", NULL);
-    options->forward = luo_args_get(args, "forward", NULL);
-    LUO_TRY(luo_launch_check_forward(options->forward, err));
     options->save_init = luo_args_get(args, "save-init", NULL);
     options->dump_batches = luo_args_get(args, "dump-batches", NULL);
-    options->launcher = (luo_launcher)launcher;
     options->ranks = (int32_t)ranks;
     options->keep = (int32_t)keep;
     session->run.resume = options->resume != NULL;
@@ -156,8 +193,8 @@ static luo_status take_restarts(luo_cli *cli, luo_session *session, luo_exec_opt
 
 static luo_status take_checkpoints(luo_cli *cli, luo_scenario *sc, luo_err *err)
 {
-    int64_t every;
-    LUO_TRY(luo_args_int(&cli->args, "checkpoint-every", 0, 1, INT32_MAX, &every, err));
+    int64_t every, keep;
+    LUO_TRY(read_checkpoints(cli, &every, &keep, err));
     if (every == 0) return LUO_OK;
     sc->checkpoint.kind = LUO_CHECKPOINT_STEPS;
     sc->checkpoint.every_steps = every;
@@ -259,7 +296,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
     LUO_TRY(read_opts(cli, &session, &options, err));
     LUO_TRY(find_backend(cli, &session, &b, err));
     options.gpus = b->gpus;
-    LUO_TRY(gpu_options(&cli->args, &options, err));
+    LUO_TRY(gpu_options(cli, &options, err));
     LUO_TRY(luo_machine_rank_program(cli->arena, b->program, &options.program, err));
     LUO_TRY(luo_inputs_read(cli, &session, cli->args.files[0], err));
     LUO_TRY(adjust(cli, &session, b, &options, err));

@@ -70,8 +70,8 @@ luo_status luo_launch_check_forward(const char *list, luo_err *err)
         for (int i = 0; environ[i] && !found; i++) found = matches(at, n, environ[i]);
         if (!found)
             return luo_err_set(err, LUO_EUSAGE,
-                               "`--forward` names `%.*s`, which is not set; variables of the "
-                               "environment are expected, such as LD_LIBRARY_PATH or 'FI_*'.",
+                               "`forward` of `--launcher` names `%.*s`, which is not set; "
+                               "variables of the environment are expected, such as LD_LIBRARY_PATH or 'FI_*'.",
                                (int)n, at);
     }
     return LUO_OK;

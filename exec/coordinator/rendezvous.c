@@ -69,15 +69,15 @@ static luo_status choose(const luo_exec_options *options, luo_rendezvous *d, luo
     if (options->listen) {
         if (!luo_hosts_way(options->listen, address, &here) || !here)
             return luo_err_set(err, LUO_EUSAGE,
-                               "`--listen` is `%s`; an IPv4 address of this host, or a name for "
-                               "one, is expected.",
+                               "`listen` of `--launcher` is `%s`; an IPv4 address of this host, "
+                               "or a name for one, is expected.",
                                options->listen);
     } else if (r == HERE) {
         snprintf(address, sizeof address, "%s", loopback);
     } else if (r == UNKNOWN && !guess(address)) {
         return luo_err_set(err, LUO_EBACKEND,
                            "nothing says at which address the other hosts reach this one; "
-                           "`--listen ADDRESS` does.");
+                           "`--launcher NAME,listen=ADDRESS` does.");
     }
     snprintf(d->host, sizeof d->host, "%s", address);
     return LUO_OK;

@@ -12,7 +12,7 @@ code=$?; grep -v '^planning: ' out; echo "exit $code"
 t dlrm tiny2 --data synthetic:samples=1000,vocab=50000,theta=0.8
 "$LUOSHU" explain "$S/models/dlrm-criteo.yaml"; "$LUOSHU" explain "$S/models/wide-deep-criteo.yaml"
 # what does not go together, or cannot be
-t dlrm tiny8 --tp 2; t dlrm tiny8 --servers 9; t dlrm tiny8 --pull-bound 3; t dlrm tiny8 --global-batch-size 7
+t dlrm tiny8 --tp 2; t dlrm tiny8 --servers 9; t dlrm tiny8 --cache pull_bound=3; t dlrm tiny8 --cache rows=0; t dlrm tiny8 --pull-bound 3; t dlrm tiny8 --global-batch-size 7
 t dlrm h100-16384; t dlrm a100-64 --servers 40; t dlrm tiny8 --data synthetic:slots=5; t dlrm h20-24
 t dlrm tiny8 --data none.csv; t dlrm tiny8 --global-batch-size 10000000
 "$LUOSHU" plan auto --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" --servers 2

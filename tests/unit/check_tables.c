@@ -306,7 +306,7 @@ START_TEST(auto_takes_the_fastest)
         ck_assert(a->at[a->best].step.seconds <= a->at[k].step.seconds * (1 + 1e-9));
         ck_assert(isfinite(a->at[k].step.seconds) == (k != LUO_TABLES_WAY_cached));
     }
-    ck_assert(strstr(a->at[LUO_TABLES_WAY_cached].why, "--cache-rows"));
+    ck_assert(strstr(a->at[LUO_TABLES_WAY_cached].why, "--cache`"));
     ck_assert_int_eq(a->at[LUO_TABLES_WAY_hybrid].servers, 4);
     ck_assert_int_eq(a->at[LUO_TABLES_WAY_sharded].servers, 0);
     /* 34 million rows for all, of which a step touches some thousands */

@@ -327,7 +327,7 @@ static luo_status ask(asking *a)
     nothing_yet(a->out);
     if (a->in->cache.rows == 0)
         snprintf(a->out->at[LUO_TABLES_WAY_cached].why, LUO_ERR_TEXT,
-                 "not tried: no `--cache-rows` is given; its rows may lack updates, so that "
+                 "not tried: no `--cache` is given; its rows may lack updates, so that "
                  "training is another");
     LUO_TRY(ask_hap(a));
     const int all = a->layout.hap ? LUO_TABLES_DEALS : LUO_TABLES_HAP;

@@ -88,7 +88,7 @@ static luo_status has_gpus(const gpu_comms *c, luo_err *err)
         count_host(c, r, &ranks, &gpus);
         return luo_err_set(err, LUO_EBACKEND,
                            "%d ranks run on %s and see %d GPU%s there; a GPU for each rank is "
-                           "expected, or `--share-gpus` for a trial.",
+                           "expected, or `--cuda share=on` for a trial.",
                            (int)ranks, c->facts[r].host, (int)gpus, gpus == 1 ? "" : "s");
     }
     return LUO_OK;

@@ -46,7 +46,7 @@ static void check_sharing(lab *l)
     snprintf(odd.bus, sizeof odd.bus, "0000:%02x:00.0", l->rank < 5 ? 0 : l->rank);
     snprintf(want, sizeof want,
              "5 ranks run on node-1 and see 1 GPU there; a GPU for each rank is expected, or "
-             "`--share-gpus` for a trial.");
+             "`--cuda share=on` for a trial.");
     lab_expect(l, gpu_comms_open(&alone, &odd, &c, &l->err) == LUO_EBACKEND, "too few GPUs");
     if (strcmp(l->err.text, want) != 0)
         lab_fail(l, "`%s` where `%s` is expected", l->err.text, want);
