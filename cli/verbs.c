@@ -40,6 +40,10 @@ const int luo_ncommon_options = N(luo_common_options);
     {                                                                                              \
         "stack", "FILE", "stack file or built-in name (luoshu-cuda)"                               \
     }
+#define VERBOSE                                                                                    \
+    {                                                                                              \
+        "verbose", NULL, "progress every ten seconds where stderr is no terminal"                  \
+    }
 #define CLUSTER                                                                                    \
     {                                                                                              \
         "cluster", "FILE", "cluster.yaml"                                                          \
@@ -72,6 +76,7 @@ static const luo_option validate_options[] = {
     {"cross", "K", "K folds of the cal rows, each by constants fitted on the others (none)"},
     {"leave", "WHICH", "source or gpu: each by constants fitted on all others alone (none)"},
     {"closed", NULL, "score the closed form instead of the simulator"},
+    VERBOSE,
 };
 
 static const luo_option check_options[] = {
@@ -222,7 +227,7 @@ static const luo_option run_options[] = {
     {"seed", "N", "instead of the scenario's seed"},
     {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
     {"ranks", "N", "processes; a rank is a device (all of the cluster)"},
-    {"launcher", "SPEC", "mpirun, srun, local: here, none: yours; also ,listen=ADDRESS,forward=NAME"},
+    {"launcher", "SPEC", "mpirun, srun, local, none: yours; ,listen=ADDRESS,forward=NAME (mpirun)"},
     {"hostfile", "FILE", "a host for each node of the cluster, in its order (this one)"},
     {"data", "FILE", "text, or tokens as .u16, .u32; of wide: criteo:FILE, avazu:FILE (synthetic)"},
     {"dtype", "NAME", "host: f32, f64; cuda: bf16, f32 (the plan's)"},
@@ -360,6 +365,7 @@ static const luo_option calibrate_options[] = {
     {"fit", "LIST", "of suites: constants to fit, joined by commas (by suite)"},
     {"name", "NAME", "of suites: of the stack that is written (by suite)"},
     {"profile-dir", "DIR", "of suites: profiles and stacks to begin with (built in)"},
+    VERBOSE,
 };
 
 static const luo_option import_options[] = {

@@ -2,7 +2,7 @@
  * made of them, and how well it tells them again. */
 #ifndef LUO_CLI_CALIBRATE_CALIBRATE_H
 #define LUO_CLI_CALIBRATE_CALIBRATE_H
-#include "cli/cli.h"
+#include "cli/run/progress.h"
 #include "core/cost/fit/cpu_fit.h"
 
 typedef struct luo_measured { /* rows of both roles; calibration rows are those of the profile */
@@ -48,10 +48,14 @@ typedef struct luo_calibration { /* one number of ranks */
  * hydraulis would give them. */
 luo_status luo_calibrate_pool(luo_cli *cli, const char *dir);
 
+typedef struct luo_calibrate_turn { /* for the line of progress */
+    luo_progress *progress;
+    int32_t done, of; /* measurements before this one, and in all */
+} luo_calibrate_turn;
 /* Starts `program` (luoshu-rank, luoshu-rank-cuda) --calibrate under mpirun with so many ranks and
  * waits. Errors: LUO_EBACKEND with the last line of what it said. */
 luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *dir, int32_t ranks,
-                                 bool quick, bool ops);
+                                 bool quick, bool ops, const luo_calibrate_turn *turn);
 
 /* cli/calibrate/calibrate_write.c */
 luo_status luo_calibration_fit(luo_calibration *c, luo_err *err);

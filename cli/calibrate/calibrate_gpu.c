@@ -92,15 +92,18 @@ static luo_status read_one(luo_cli *cli, luo_gpu_calibration *calibration, const
 
 static luo_status measure_all(luo_cli *cli, luo_gpu_calibration *calibration, bool quick)
 {
-    LUO_TRY(luo_calibrate_measure(cli, program, calibration->dir, 1, quick, true));
+    luo_progress progress = luo_progress_new(cli);
+    luo_calibrate_turn turn = {.progress = &progress, .of = 2};
+    LUO_TRY(luo_calibrate_measure(cli, program, calibration->dir, 1, quick, true, &turn));
+    turn.done++;
     LUO_TRY(read_one(cli, calibration, "facts", 1));
     LUO_TRY(read_one(cli, calibration, "op_times", 1));
     calibration->tables[0] = "op_times-1.csv";
     if (calibration->ranks == 0)
         calibration->ranks = (int32_t)luo_measured_fact(&calibration->rows, "gpus", 1);
     if (calibration->ranks < 2) return LUO_OK;
-    LUO_TRY(
-        luo_calibrate_measure(cli, program, calibration->dir, calibration->ranks, quick, false));
+    LUO_TRY(luo_calibrate_measure(cli, program, calibration->dir, calibration->ranks, quick, false,
+                                  &turn));
     LUO_TRY(read_one(cli, calibration, "collective_times", calibration->ranks));
     LUO_TRY(read_one(cli, calibration, "p2p_times", calibration->ranks));
     calibration->tables[1] =

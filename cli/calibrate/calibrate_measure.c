@@ -65,10 +65,14 @@ static void last_words(const char *log, char *out, size_t size)
     if (f) fclose(f);
 }
 
-static luo_status wait_for(luo_cli *cli, luo_process *process, int32_t ranks, const char *log)
+static luo_status wait_for(luo_cli *cli, luo_process *process, int32_t ranks, const char *log,
+                           const luo_calibrate_turn *turn)
 {
-    char words[512];
-    luo_process_wait(process, INFINITY);
+    char words[512], label[64];
+    snprintf(label, sizeof label, "calibrate  %d rank%s", (int)ranks, ranks == 1 ? "" : "s");
+    while (!luo_process_wait(process, 0.1))
+        luo_progress_count(turn->progress, label, turn->done, turn->of, "measurements");
+    luo_progress_erase(turn->progress);
     if (luo_process_code(process) == 0) {
         unlink(log);
         return LUO_OK;
@@ -79,7 +83,8 @@ static luo_status wait_for(luo_cli *cli, luo_process *process, int32_t ranks, co
 }
 
 luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *dir, int32_t ranks,
-                                 bool quick, bool ops)
+                                 bool quick, bool ops,
+                                 const luo_calibrate_turn *turn)
 {
     char n[16], mpirun[4096];
     luo_err err = {0};
@@ -110,7 +115,7 @@ luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *
     (void)luo_scratch_open(&scratch,
                            NULL); /* without one mpirun's files lie where they always do */
     luo_status done = spawn(cli, argv, log, scratch.path, &process);
-    if (done == LUO_OK) done = wait_for(cli, &process, ranks, log);
+    if (done == LUO_OK) done = wait_for(cli, &process, ranks, log, turn);
     luo_scratch_close(&scratch);
     return done;
 }

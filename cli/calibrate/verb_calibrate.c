@@ -20,6 +20,8 @@ typedef struct job {
     int32_t ranks; /* 0: 1, 2, 4 .. */
     double cores, memory_bytes;
     luo_str csv;           /* rows of calibrate.csv */
+    luo_progress progress;
+    luo_calibrate_turn turn;
     int32_t computing;     /* most ranks that operations were measured with */
     luo_measured computed; /* their rows */
 } job;
@@ -105,7 +107,9 @@ static luo_status calibrate_ranks(job *j, int32_t ranks)
 {
     const bool ops = j->computing == 0 || ranks <= j->cores;
     luo_measured own = {0};
-    LUO_TRY(luo_calibrate_measure(j->cli, "luoshu-rank", j->dir, ranks, j->quick, ops));
+    LUO_TRY(luo_calibrate_measure(j->cli, "luoshu-rank", j->dir, ranks, j->quick, ops,
+                                  &j->turn));
+    j->turn.done++;
     LUO_TRY(read_table(j, &own, "facts", ranks));
     if (ops) {
         j->computing = ranks;
@@ -136,15 +140,20 @@ static luo_status measure_only(job *j, int32_t ranks)
 {
     int32_t own = 1;
     while (2 * own <= ranks && 2 * own <= j->cores) own *= 2;
+    j->turn.of = own < ranks ? 2 : 1;
     if (own < ranks) LUO_TRY(calibrate_ranks(j, own));
     return calibrate_ranks(j, ranks);
 }
 
 static luo_status measure(job *j)
 {
+    j->progress = luo_progress_new(j->cli);
+    j->turn = (luo_calibrate_turn){.progress = &j->progress};
     if (j->ranks > 0) return measure_only(j, j->ranks);
-    for (int32_t n = 1; n <= RANKS_MOST && (n <= RANKS_LEAST || n <= j->cores); n *= 2)
-        LUO_TRY(calibrate_ranks(j, n));
+    int32_t most = 1;
+    for (int32_t n = 1; n <= RANKS_MOST && (n <= RANKS_LEAST || n <= j->cores); most = n, n *= 2)
+        j->turn.of++;
+    for (int32_t n = 1; n <= most; n *= 2) LUO_TRY(calibrate_ranks(j, n));
     return LUO_OK;
 }
 

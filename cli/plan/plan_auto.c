@@ -81,6 +81,36 @@ static luo_status read_call(luo_cli *cli, luo_auto_call *call, luo_err *err)
 
 /* ---- planning ---- */
 
+typedef struct watch { /* what the line of progress shows */
+    luo_progress line;
+    const char *at; /* "malleus": planner at work */
+    int64_t done;   /* parts: planners, and the ranges of their answers */
+    int32_t steps;  /* simulated until now */
+} watch;
+enum { PARTS = LUO_AUTO_PLANNERS + 1 };
+
+static void show(watch *w)
+{
+    const double share = w->done ? ((double)w->done + 0.5) / PARTS : 0;
+    luo_progress_show(&w->line, share, "auto  %s, %lld/%d parts  %d simulated steps", w->at,
+                      (long long)w->done, PARTS, w->steps);
+}
+
+static void see_planner(void *watcher, luo_auto_planner planner, int32_t n)
+{
+    watch *w = watcher;
+    w->at = luo_auto_planner_name(planner);
+    w->done = n;
+    show(w);
+}
+
+static void see_step(void *watcher)
+{
+    watch *w = watcher;
+    show(w);
+    w->steps++;
+}
+
 static luo_status ask(luo_cli *cli, luo_auto_call *call, luo_err *err)
 {
     call->scenario =
@@ -148,11 +178,20 @@ static luo_status find_ranges(luo_cli *cli, luo_auto_call *call, luo_err *err)
 
 static luo_status make_plan(luo_cli *cli, luo_auto_call *call, luo_err *err)
 {
+    watch seen = {.line = luo_progress_new(cli), .at = "begins"};
     call->judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    call->judge.watch = see_step;
+    call->judge.watcher = &seen;
+    call->in.asks = see_planner;
     luo_status st = ask(cli, call, err);
+    seen.at = "ranges of the answers";
+    seen.done = LUO_AUTO_PLANNERS;
     if (st == LUO_OK) st = check_winner(cli, call, err);
     if (st == LUO_OK) st = try_links(cli, call, err);
     if (st == LUO_OK) st = find_ranges(cli, call, err);
+    luo_progress_erase(&seen.line);
+    call->judge.watcher = NULL;
+    call->judge.watch = NULL;
     luo_judge_free(&call->judge);
     return st;
 }

@@ -111,7 +111,7 @@ static bool look(workers *f)
 
 static void wait_all(workers *f, int cores)
 {
-    luo_progress p = luo_progress_new(f->cli->quiet);
+    luo_progress p = luo_progress_new(f->cli);
     const double begin = luo_cli_wall_s();
     while (f->running || (f->started < f->n && !got_signal() && !f->timed_out)) {
         while (f->started < f->n && f->running < cores && !got_signal() && !f->timed_out)
@@ -123,8 +123,8 @@ static void wait_all(workers *f, int cores)
         for (int32_t i = 0; i < f->n; i++) {
             const luo_child_slot *c = &f->slot[i];
             if (f->process[i].pid > 0)
-                luo_progress_show(&p, f->s->scenario->policies[i].label, c->step, c->steps, c->t_s,
-                                  c->events);
+                luo_progress_run(&p, f->s->scenario->policies[i].label, c->step, c->steps, c->t_s,
+                                 f->s->scenario->duration_s, c->events);
         }
         nanosleep(&(struct timespec){0, 2000000}, NULL);
     }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cli/run/progress.h"
 #include "cli/validate/validate.h"
 #include "core/base/process.h"
 #include "core/plan/compile.h"
@@ -144,7 +145,7 @@ luo_status luo_score_case(luo_arena *scratch, const luo_case *one, bool closed_o
 /* ---- many ---- */
 
 typedef struct desk { /* shared by the processes */
-    _Atomic int32_t next;
+    _Atomic int32_t next, done;
     _Atomic int32_t failed; /* status of the first that did */
     luo_err err;
     luo_score score[];
@@ -158,6 +159,7 @@ static void work(desk *d, const luo_case *one, int32_t n, bool closed_only, luo_
         const luo_status st = scratch ? luo_score_case(scratch, &one[i], closed_only, &out[i], &err)
                                       : luo_err_nomem(&err);
         luo_arena_free(scratch);
+        d->done++;
         int32_t none = LUO_OK;
         if (st != LUO_OK && atomic_compare_exchange_strong(&d->failed, &none, (int32_t)st))
             d->err = err;
@@ -179,7 +181,7 @@ static int do_share(void *ctx)
 }
 
 /* A row whose process is ended (for want of memory) keeps what it had; the others go on. */
-static void on_all_cores(desk *d, const luo_case *one, int32_t n, luo_score *out)
+static void on_all_cores(luo_cli *cli, desk *d, const luo_case *one, int32_t n, luo_score *out)
 {
     for (int32_t i = 0; i < n; i++) {
         out[i].closed = out[i].simulated = out[i].memory = LUO_EUNSUP;
@@ -196,14 +198,17 @@ static void on_all_cores(desk *d, const luo_case *one, int32_t n, luo_score *out
            luo_process_start(&opts, &process[started], NULL) == LUO_OK)
         started++;
     if (started == 0) work(d, one, n, false, out);
-    for (int i = 0; i < started; i++) luo_process_wait(&process[i], INFINITY);
+    luo_progress progress = luo_progress_new(cli);
+    for (int i = 0; i < started; i++)
+        while (!luo_process_wait(&process[i], 0.1))
+            luo_progress_count(&progress, "validate", d->done, n, "rows");
+    luo_progress_erase(&progress);
 }
 
 luo_status luo_score_cases(luo_cli *cli, const luo_case *one, int32_t n, bool closed_only,
                            luo_score *out, luo_err *err)
 {
     const size_t bytes = sizeof(desk) + (size_t)n * sizeof(luo_score);
-    (void)cli;
     desk *d = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (d == MAP_FAILED) return luo_err_nomem(err);
     luo_score *shared = d->score;
@@ -211,7 +216,7 @@ luo_status luo_score_cases(luo_cli *cli, const luo_case *one, int32_t n, bool cl
     if (closed_only)
         work(d, one, n, true, shared);
     else if (st == LUO_OK)
-        on_all_cores(d, one, n, shared);
+        on_all_cores(cli, d, one, n, shared);
     if (st == LUO_OK && d->failed) {
         st = (luo_status)d->failed;
         if (err) *err = d->err;

@@ -71,7 +71,8 @@ luo_status luo_launch_check_forward(const char *list, luo_err *err)
         if (!found)
             return luo_err_set(err, LUO_EUSAGE,
                                "`forward` of `--launcher` names `%.*s`, which is not set; "
-                               "variables of the environment are expected, such as LD_LIBRARY_PATH or 'FI_*'.",
+                               "variables of the environment are expected, such as "
+                               "LD_LIBRARY_PATH or 'FI_*'.",
                                (int)n, at);
     }
     return LUO_OK;

@@ -361,9 +361,8 @@ START_TEST(listens_at)
     if (o.hostfile) unlink(path);
     if (!meeting_points[_i].host) {
         ck_assert_int_eq(st, LUO_EUSAGE);
-        ck_assert_str_eq(err.text, "`listen` of `--launcher` is `10.77.1.9`; an IPv4 address of this "
-                                      "host, or a "
-                                   "name for one, is expected.");
+        ck_assert_str_eq(err.text, "`listen` of `--launcher` is `10.77.1.9`; an IPv4 address of "
+                                   "this host, or a name for one, is expected.");
         return;
     }
     ck_assert_msg(st == LUO_OK, "%s", err.text);

@@ -6,7 +6,7 @@ steps() {
     insert after core/cost/cluster.h 'double storage_read_bytes_per_s, storage_write_bytes_per_s;' <<'X' &&
     double storage_latency_s;
 X
-        insert before core/io/read/cluster_fields.inc '    LUO_DOC_FLOAT("read_gbytes_per_s", REQ, storage_yaml' <<'X' &&
+        insert before core/io/read/fields/cluster_fields.inc '    LUO_DOC_FLOAT("read_gbytes_per_s", REQ, storage_yaml' <<'X' &&
     LUO_DOC_FLOAT_OR("latency_us", storage_yaml, latency, "0", LATENCY, "until the first byte"),
 X
         sed -i 's/^    double read, write;/    double read, write, latency;/' core/io/read/read_cluster.c &&

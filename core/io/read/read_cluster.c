@@ -85,7 +85,7 @@ static const luo_doc_word states[] = {{"down", 0}, {"slow", 1}};
 
 static const luo_doc_schema text_entry = LUO_DOC_SCALAR_OF(LUO_DOC_STRING, char *, LUO_DOC_ANY);
 
-#include "core/io/read/cluster_fields.inc"
+#include "core/io/read/fields/cluster_fields.inc"
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(cluster_yaml, cluster_fields, NULL);
 
 const luo_doc_kind luo_doc_cluster = {"cluster", &schema};

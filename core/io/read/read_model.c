@@ -64,7 +64,7 @@ static const luo_doc_word attentions[] = {{"mla", 0}};
 enum { TOP1 = LUO_GATE_SIGMOID + 1 }; /* top-k of one */
 static const luo_doc_word gates[] = {LUO_GATE_LIST(LUO_DOC_WORD_ROW){"top1", TOP1}};
 
-#include "core/io/read/model_fields.inc"
+#include "core/io/read/fields/model_fields.inc"
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(model_yaml, model_fields, NULL);
 
 const luo_doc_kind luo_doc_model = {"model", &schema};

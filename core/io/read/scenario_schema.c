@@ -52,7 +52,7 @@ static const luo_doc_schema context_entry =
 static const luo_doc_schema steps_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int64_t, STEPS);
 
 FIELDS component_fields[] = {
-#include "core/io/read/scenario_lengths.inc"
+#include "core/io/read/fields/scenario_lengths.inc"
     LUO_DOC_FLOAT("weight", REQ, luo_lengths_yaml, weight, LUO_ABOVE_TO(0, 1e12),
                   "a sequence is of this component in proportion to it"),
     LUO_DOC_END};
@@ -60,7 +60,7 @@ static const luo_doc_schema component_entry =
     LUO_DOC_STRUCT_OF(luo_lengths_yaml, component_fields, luo_check_component);
 
 FIELDS lengths_fields[] = {
-#include "core/io/read/scenario_lengths.inc"
+#include "core/io/read/fields/scenario_lengths.inc"
     LUO_DOC_SEQ("components", OPT, luo_lengths_yaml, components, components_count, component_entry,
                 0, "required with `mixture` | what is mixed, each with its share"),
     LUO_DOC_END};
@@ -92,7 +92,7 @@ FIELDS event_fields[] = {
     LUO_DOC_FLOAT("per_step_probability", OPT, luo_event_yaml, per_step_probability,
                   LUO_ABOVE_TO(0, 1),
                   "one trigger | drawn at every first attempt of a step; one life at a time"),
-#include "core/io/read/scenario_effect.inc"
+#include "core/io/read/fields/scenario_effect.inc"
     LUO_DOC_INT("duration_steps", OPT, luo_event_yaml, duration_steps, LUO_WITHIN(1, 1e12),
                 "for ever | how long it lasts, in steps; all but `join`"),
     LUO_DOC_FLOAT_OR(
@@ -127,7 +127,7 @@ FIELDS process_fields[] = {
                   "required with `weibull` | shape of a Weibull distribution"),
     LUO_DOC_MAPPING("life", OPT, luo_event_yaml, life, life_fields, luo_check_life,
                     "for ever | how long each lasts, drawn; or `duration_s`"),
-#include "core/io/read/scenario_effect.inc"
+#include "core/io/read/fields/scenario_effect.inc"
     LUO_DOC_TEXT("file", OPT, luo_event_yaml, file, "required with `causes` | a table of causes"),
     LUO_DOC_FLOAT("observed_devices", OPT, luo_event_yaml, observed_devices, LUO_ABOVE_TO(0, 1e12),
                   "required with `causes` | devices that the counts were made on"),

@@ -101,6 +101,7 @@ static luo_status ask_all(auto_asking *asking, luo_auto_answer *out, luo_err *er
         luo_auto_candidate *x = &out->at[order[k]];
         *x = (luo_auto_candidate){.planner = order[k], .step = {.seconds = INFINITY}};
         luo_err why = {0};
+        if (asking->in->asks) asking->in->asks(asking->in->judge->watcher, order[k], k);
         const luo_status st = planners[order[k]].ask(asking, x, &why);
         /* Sizes that do not divide, or no device at all: the others have nothing to say either. */
         if (order[k] == LUO_AUTO_uniform && (st == LUO_EINPUT || asking->ndevices == 0))

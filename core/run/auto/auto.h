@@ -22,6 +22,8 @@ typedef struct luo_auto_in {
     const luo_scenario *scenario; /* of malleus: costs of what it weighs .. */
     const luo_policy_spec *spec;  /* .. and its keys, as policy `malleus` has them */
     const luo_plan *pinned;       /* whose `pinned` parts are kept; NULL: nothing is */
+    /* Called before each planner is asked, behind n others; watcher: the judge's. May be NULL. */
+    void (*asks)(void *watcher, luo_auto_planner planner, int32_t n);
     bool for_policy; /* only plans that the policy of spec can work on */
     bool simulated; /* planners choose among their own by simulated steps, else by closed form */
 } luo_auto_in;

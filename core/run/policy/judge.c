@@ -92,6 +92,7 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
     luo_backend_state *backend;
     luo_world *world;
     luo_step_result result = {0};
+    if (j->watch) j->watch(j->watcher);
     LUO_TRY(luo_world_new(scratch, j->cluster, &world, err));
     for (int32_t d = 0; rate && d < world->ndevices; d++) {
         world->up[d] = true;

@@ -25,6 +25,8 @@ typedef struct luo_judge {
     luo_comm_mode comm;
     bool one_comm_stream;            /* as in luo_backend_config */
     const volatile int *interrupted; /* as in luo_backend_config */
+    void (*watch)(void *watcher); /* called before each simulated step; NULL: nobody looks */
+    void *watcher;
     luo_step_part part;              /* which one of a step a plan does; not for luo_judge_step */
     luo_map known; /* steps by plan, tokens, slowdowns and links: bits of a double. {0} at first */
 } luo_judge;
