@@ -17,6 +17,27 @@ typedef struct context { /* NULL where the option is not given */
     int32_t ranks;
 } context;
 
+/* What begins when the run is over; events of traces, at column 1 of their files, may. */
+static void warn_of_late_events(const luo_scenario *sc, const char *path, luo_diags *diags)
+{
+    for (int32_t i = 0; i < sc->nevents; i++) {
+        const luo_event *e = &sc->events[i];
+        if (e->col == 1) continue;
+        const bool by_step = e->trigger == LUO_AT_STEP || e->trigger == LUO_BETWEEN_STEPS;
+        const bool by_time = e->trigger == LUO_AT_S || e->trigger == LUO_BETWEEN_S;
+        if (by_step && sc->steps > 0 && e->at[0] >= (double)sc->steps)
+            luo_diags_add(diags, LUO_WARNING, LUO_OK, path, e->line, e->col,
+                          "event `%s` begins at step %.0f or later, and the run has %lld steps; it "
+                          "never happens.",
+                          e->id, e->at[0], (long long)sc->steps);
+        if (by_time && sc->duration_s > 0 && e->at[0] >= sc->duration_s)
+            luo_diags_add(diags, LUO_WARNING, LUO_OK, path, e->line, e->col,
+                          "event `%s` begins at %.10g s or later, and the run ends at %.10g s; it "
+                          "never happens.",
+                          e->id, e->at[0], sc->duration_s);
+    }
+}
+
 /* What `sim`, or `run` with the options given, would refuse before it starts anything. Which plan
  * is the fastest is not asked, so that none is simulated. */
 static luo_status check_scenario(luo_cli *cli, const char *path, const context *c, luo_err *err)
@@ -35,6 +56,7 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
     const luo_exec_options options = {.ranks = c->ranks};
     LUO_TRY(luo_cli_dtype(cli, &set.dtype, err));
     LUO_TRY(luo_read_scenario(cli->arena, path, &set, &sc, NULL, &cli->diags));
+    warn_of_late_events(sc, path, &cli->diags);
     if (set.dtype) LUO_TRY(luo_inputs_dtype(cli, sc, sc->model->dtype, err));
     if (c->real) worst = luo_run_check_bounds(sc, err);
     if (c->real && worst == LUO_OK) worst = luo_run_check_model(sc, err);

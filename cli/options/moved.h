@@ -1,4 +1,4 @@
-/* moved.h: options that a verb had, and what says the same now. */
+/* moved.h: options that a verb had, or other tools have, and what says the same here. */
 #ifndef LUO_CLI_OPTIONS_MOVED_H
 #define LUO_CLI_OPTIONS_MOVED_H
 #include <stdbool.h>
@@ -6,6 +6,6 @@
 
 #include "core/base/err.h"
 
-/* Was name[0..length) an option of the verb? Then err says what to give instead. */
+/* Is name[0..length) such an option of the verb? Then err says what to give instead. */
 bool luo_moved_option(const char *verb, const char *name, size_t length, luo_err *err);
 #endif

@@ -102,8 +102,14 @@ luo_status luo_planner_unknown(luo_cli *cli, const char *name)
     const char *names[PLANNERS];
     luo_str text = {0};
     for (int i = 0; i < PLANNERS; i++) names[i] = planners[i].name;
-    luo_words_expected(&text, name, names, PLANNERS);
-    luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&text));
+    if (name)
+        luo_words_expected(&text, name, names, PLANNERS);
+    else
+        luo_words_choices(&text, names, PLANNERS);
+    if (name)
+        luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&text));
+    else
+        luo_cli_error(cli, LUO_EUSAGE, "no planner is named; %s is expected.", luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EUSAGE;
 }
@@ -111,6 +117,7 @@ luo_status luo_planner_unknown(luo_cli *cli, const char *name)
 luo_status luo_verb_plan_run(luo_cli *cli)
 {
     luo_err err = {0};
+    if (cli->args.nfiles == 0) return luo_planner_unknown(cli, NULL);
     LUO_TRY(luo_cli_files(cli, 1, 1, "the name of a planner is"));
     const char *name = cli->args.files[0];
     const luo_planner *planner = luo_planner_find(name);

@@ -209,4 +209,7 @@ typedef struct luo_target {
  * and alike; LUO_EPARSE unknown kind or a bad device set; LUO_ENOMEM. */
 luo_status luo_target_parse(luo_arena *arena, const luo_cluster *cluster, const char *text,
                             luo_target *out, luo_err *err);
+/* Is it a target, of whatever cluster? Names are not looked at. Errors: as above. Owner: nothing is
+ * kept. */
+luo_status luo_target_check(luo_arena *arena, const char *text, luo_err *err);
 #endif

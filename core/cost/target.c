@@ -369,6 +369,59 @@ static luo_status unknown_kind(const parser *p, const char *word, const char *co
                  "`link:` and a name is expected");
 }
 
+/* "any device:[0-3]": whether it draws, the kind and where the name begins. */
+static luo_status read_kind(const parser *p, bool *any, int *kind, const char **name)
+{
+    *any = strncmp(p->text, "any ", 4) == 0;
+    const char *word = *any ? p->text + 4 : p->text, *colon = strchr(word, ':');
+    for (int i = 0; colon && i < KINDS; i++)
+        if (strlen(kinds[i]) == (size_t)(colon - word) &&
+            strncmp(kinds[i], word, strlen(kinds[i])) == 0) {
+            *kind = i;
+            *name = colon + 1;
+            return LUO_OK;
+        }
+    return unknown_kind(p, word, colon);
+}
+
+/* Devices of any cluster; an alias `h20-1/3` by its form alone. */
+static luo_status check_devices(const parser *p, const char *name)
+{
+    const char *dash = strchr(name, '-'), *slash = strchr(name, '/');
+    int32_t *dev, n;
+    luo_err inner = {0};
+    if (slash && name[0] != '[' && dash && dash > name && dash + 1 < slash &&
+        whole_number(slash + 1) >= 0)
+        return LUO_OK;
+    if (slash || (name[0] != '[' && whole_number(name) < 0))
+        return WRONG(p, LUO_EPARSE, "%s.", "a device id, a device set `[0-3]` or an alias "
+                                           "`h20-1/3` is expected");
+    const luo_status st =
+        luo_devset_parse(p->arena, name, true, LUO_DEVICE_LIMIT, &dev, &n, &inner);
+    if (st != LUO_OK) return WRONG(p, st, "%s", inner.text);
+    return n ? LUO_OK : unexpected(p, "at least one device is expected");
+}
+
+luo_status luo_target_check(luo_arena *arena, const char *text, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(arena);
+    const parser p = {arena, NULL, text, err};
+    bool any;
+    int kind;
+    const char *name;
+    luo_status st = read_kind(&p, &any, &kind, &name);
+    if (st == LUO_OK && any && kind != DEVICE && kind != NODE && kind != LINK)
+        st = unexpected(&p, "`any` draws a device of a set, a node or a link of a group");
+    else if (st == LUO_OK && !*name)
+        st = unexpected(&p, "a name behind `:` is expected");
+    else if (st == LUO_OK && kind == DEVICE)
+        st = check_devices(&p, name);
+    else if (st == LUO_OK && kind == NODE && !any && !strchr(name, '-'))
+        st = unexpected(&p, "a node is named GROUP-I, as `h20-1`");
+    luo_arena_reset(arena, mark);
+    return st;
+}
+
 luo_status luo_target_parse(luo_arena *arena, const luo_cluster *cluster, const char *text,
                             luo_target *out, luo_err *err)
 {
@@ -377,22 +430,18 @@ luo_status luo_target_parse(luo_arena *arena, const luo_cluster *cluster, const 
     luo_target target = {0};
     parser p = {arena, cluster, luo_arena_strdup(arena, text), err};
     if (!p.text) return luo_err_nomem(err);
-    const bool any = strncmp(p.text, "any ", 4) == 0;
-    const char *word = any ? p.text + 4 : p.text, *colon = strchr(word, ':');
+    bool any;
     int kind = KINDS;
-    for (int i = 0; colon && i < KINDS; i++)
-        if (strlen(kinds[i]) == (size_t)(colon - word) &&
-            strncmp(kinds[i], word, strlen(kinds[i])) == 0)
-            kind = i;
-    if (kind == KINDS) LUO_TRY_OUT(unknown_kind(&p, word, colon));
+    const char *name = NULL;
+    LUO_TRY_OUT(read_kind(&p, &any, &kind, &name));
     target.kind = kind == SWITCH || kind == LINK ? LUO_TARGET_LINKS : LUO_TARGET_DEVICES;
     if (any) {
-        LUO_TRY_OUT(read_any(&p, kind, colon + 1, &target));
+        LUO_TRY_OUT(read_any(&p, kind, name, &target));
     } else {
         target.nchoices = 1;
         target.choices = LUO_NEW(arena, choice);
         if (!target.choices) LUO_TRY_OUT(luo_err_nomem(err));
-        LUO_TRY_OUT(read_one(&p, (target_kind)kind, colon + 1, target.choices));
+        LUO_TRY_OUT(read_one(&p, (target_kind)kind, name, target.choices));
     }
     *out = target;
 out:

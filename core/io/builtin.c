@@ -2,6 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "core/base/words.h"
 
 #define SCHEME "built-in:"
 #define ROOT "scenarios/"
@@ -39,4 +42,34 @@ void luo_builtin_names(const char *folder, luo_str *out)
         luo_str_addn(out, file, (size_t)(end - file));
         luo_str_addc(out, ' ');
     }
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+luo_status luo_builtin_refuse(const char *folder, const char *path, luo_err *err)
+{
+    enum { MOST = 64 };
+    const char *word = last_part(path), *kind = last_part(folder), *names[MOST];
+    luo_str list = {0}, text = {0};
+    int n = 0;
+    if (strchr(word, '.') || access(path, F_OK) == 0) return LUO_OK;
+    luo_builtin_names(folder, &list);
+    for (char *at = list.at, *end; at && n < MOST && (end = strchr(at, ' ')); at = end + 1) {
+        *end = 0;
+        names[n++] = at;
+    }
+    const char *near = luo_word_nearest(word, names, n);
+    if (near)
+        luo_str_addf(&text, "did you mean `%s`?", near);
+    else
+        luo_str_add(&text, "`luoshu help profiles` lists those.");
+    luo_err_set(err, LUO_EINPUT, "`%.80s` is no file and no built-in %.*s; %s", word,
+                (int)strlen(kind) - 1, kind, luo_str_get(&text)); /* of profiles: profile */
+    luo_str_free(&list);
+    luo_str_free(&text);
+    return LUO_EINPUT;
 }

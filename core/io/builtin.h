@@ -17,6 +17,9 @@ extern const luo_builtin luo_builtin_files[]; /* made when the program is built 
 bool luo_builtin_path(const char *folder, const char *word, char *path, size_t size);
 /* The file of such a path. False: it is no such path, or there is none. */
 bool luo_builtin_get(const char *path, luo_source *out);
+/* Where `path` could not be read: is its last part a name without an ending, which may mean one of
+ * the folder? Then *err says so, and which, with LUO_EINPUT; else LUO_OK and *err stays. */
+luo_status luo_builtin_refuse(const char *folder, const char *path, luo_err *err);
 /* Names of a folder, in order, each followed by a blank. */
 void luo_builtin_names(const char *folder, luo_str *out);
 #endif

@@ -5,12 +5,14 @@
 
 #include "core/io/builtin.h"
 
+/* folder: of built-in files that may be meant; NULL: none. */
 static luo_status get(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
-                      const char *path, luo_source *out)
+                      const char *folder, const char *path, luo_source *out)
 {
     luo_err err;
     const luo_status st = luo_files_get(files, doc->arena, path, out, &err);
     if (st == LUO_ENOMEM) return luo_doc_nomem(doc);
+    if (st != LUO_OK && folder) luo_builtin_refuse(folder, path, &err);
     if (st != LUO_OK) return luo_doc_error(doc, node, "%s", err.text);
     return LUO_OK;
 }
@@ -19,16 +21,17 @@ luo_status luo_nested_get(luo_doc *doc, const luo_files *files, const luo_doc_no
                           luo_source *out)
 {
     const char *path = luo_file_path_join(doc->arena, doc->src->name, node->text);
-    return path ? get(doc, files, node, path, out) : luo_doc_nomem(doc);
+    return path ? get(doc, files, node, NULL, path, out) : luo_doc_nomem(doc);
 }
 
 luo_status luo_nested_named(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
                             const char *folder, luo_source *out)
 {
     char path[LUO_ERR_PATH];
-    if (!luo_builtin_path(folder, node->text, path, sizeof path))
-        return luo_nested_get(doc, files, node, out);
-    return get(doc, files, node, path, out);
+    if (luo_builtin_path(folder, node->text, path, sizeof path))
+        return get(doc, files, node, NULL, path, out);
+    const char *file = luo_file_path_join(doc->arena, doc->src->name, node->text);
+    return file ? get(doc, files, node, folder, file, out) : luo_doc_nomem(doc);
 }
 
 void luo_nested_trail(luo_doc *doc, const luo_diag *before, const char *what,

@@ -259,8 +259,8 @@ static luo_status parse(luo_doc *doc, void (*read)(luo_tree *, const char *, siz
     luo_tree t = {.doc = doc};
     if (!luo_utf8_valid(doc->src->text + skip, doc->src->len - skip))
         return luo_tree_error(&t, 1, 1,
-                              strncmp(doc->src->text, "\x1f\x8b", 2) == 0
-                                  ? "the file is packed by gzip; unpack it (gunzip)."
+                              memcmp(doc->src->text, "\x1f\x8b", 2) == 0
+                                  ? "the file is compressed by gzip; unpack it first."
                                   : "the file is not UTF-8 text; save it as UTF-8.");
     read(&t, doc->src->text + skip, doc->src->len - skip);
     if (t.broken) return doc->st;

@@ -92,10 +92,26 @@ static void on_event(luo_tree *tree, const yaml_event_t *event)
     }
 }
 
-static void parser_error(luo_tree *tree, const yaml_parser_t *p)
+/* Column of the tab by which line `line` of a text is indented, 1..; 0: there is none. */
+static int tab_of_line(const char *text, size_t len, size_t line)
 {
+    const char *end = text + len;
+    for (; line > 0 && text < end; text++) line -= *text == '\n';
+    int col = 1;
+    for (; text < end && (*text == ' ' || *text == '\t'); text++, col++)
+        if (*text == '\t') return col;
+    return 0;
+}
+
+static void parser_error(luo_tree *tree, const yaml_parser_t *p, const char *text, size_t len)
+{
+    const int tab = tab_of_line(text, len, p->problem_mark.line);
     if (p->error == YAML_MEMORY_ERROR)
         luo_tree_nomem(tree);
+    else if (tab)
+        luo_tree_break(tree, (int)p->problem_mark.line + 1, tab,
+                       "a tab indents this line, and YAML is indented by spaces; put spaces in its "
+                       "place.");
     else
         luo_tree_break(tree, (int)p->problem_mark.line + 1, (int)p->problem_mark.column + 1,
                        "%s%s%s; check indentation, quotes and brackets up to here.",
@@ -115,7 +131,7 @@ void luo_tree_yaml(luo_tree *tree, const char *text, size_t len)
     for (bool more = true; more && !tree->broken;) {
         yaml_event_t e;
         if (!yaml_parser_parse(&p, &e)) {
-            parser_error(tree, &p);
+            parser_error(tree, &p, text, len);
             break;
         }
         on_event(tree, &e);

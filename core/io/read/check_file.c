@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/io/document/doc.h"
+#include "core/io/document/doc_table.h"
 #include "core/io/document/input.h"
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
@@ -74,6 +74,18 @@ static const foreign *foreign_of(const luo_source *src)
     return NULL;
 }
 
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n > k && strcmp(name + n - k, end) == 0;
+}
+
+static bool first_line_has(const luo_source *src, char c)
+{
+    const size_t start = content_start(src);
+    return memchr(src->text + start, c, strcspn(src->text + start, "\n")) != NULL;
+}
+
 static luo_status unknown_kind(const luo_source *src, int line, int col, const char *schema,
                                luo_diags *diags)
 {
@@ -83,6 +95,15 @@ static luo_status unknown_kind(const luo_source *src, int line, int col, const c
         return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, 0, 0, "this is %s; %s.",
                              other->what, other->reads);
     luo_words_choices(&text, names, LUO_FILE_TABLE);
+    if (!schema && ends_in(src->name, ".csv") && content_start(src) < src->len) {
+        luo_str_free(&text);
+        return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col, "%s",
+                             first_line_has(src, ';') && !first_line_has(src, ',')
+                                 ? "cells are separated by `;`; commas are expected."
+                                 : "the first line is no header of a table that is known; `luoshu "
+                                   "help files` lists the tables, `luoshu help TABLE` their "
+                                   "columns.");
+    }
     if (schema)
         luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
                       "`schema` is `%.60s`; `luoshu.KIND/1` with KIND %s is expected.", schema,
@@ -139,12 +160,6 @@ static int header_score(const luo_input_table *table, const header *h, bool *who
     return hits;
 }
 
-static bool ends_in(const char *name, const char *end)
-{
-    const size_t n = strlen(name), k = strlen(end);
-    return n > k && strcmp(name + n - k, end) == 0;
-}
-
 const luo_input_table *luo_input_table_of(const luo_source *src)
 {
     const size_t start = content_start(src);
@@ -181,6 +196,23 @@ static bool is_whole(const luo_input_table *table, const luo_source *src)
     return whole;
 }
 
+/* The kind whose keys most of these are, two at least; NULL: none is nearest. */
+static const char *kind_by_keys(const luo_doc_node *root)
+{
+    const char *name = NULL;
+    int n, most = 1;
+    const luo_doc_kind *const *kind = luo_doc_kinds(&n);
+    for (int k = 0; k < n; k++) {
+        int hits = 0;
+        for (const luo_doc_node *at = root->first; at; at = at->next)
+            for (const luo_doc_field *f = kind[k]->schema->fields; f->key; f++)
+                hits += at->key && strcmp(f->key, at->key) == 0;
+        if (hits >= most) name = hits > most ? kind[k]->name : NULL;
+        if (hits > most) most = hits;
+    }
+    return name;
+}
+
 static luo_status kind_of_tree(const luo_doc *doc, luo_file_kind *out, luo_diags *diags)
 {
     const luo_doc_node *node = luo_doc_get(doc->root, "schema");
@@ -190,6 +222,13 @@ static luo_status kind_of_tree(const luo_doc *doc, luo_file_kind *out, luo_diags
         return LUO_OK;
     }
     if (schema && by_schema(schema, out)) return LUO_OK;
+    const char *meant = node || foreign_of(doc->src) ? NULL : kind_by_keys(doc->root);
+    if (meant)
+        return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, doc->src->name, doc->root->line,
+                             doc->root->col,
+                             "key `schema` is missing; by its keys this is a %s, which begins with "
+                             "`schema: luoshu.%s/1`.",
+                             meant, meant);
     return unknown_kind(doc->src, node ? node->line : 1, node ? node->col : 1, schema, diags);
 }
 

@@ -257,14 +257,24 @@ luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const 
     return doc.st;
 }
 
+/* Of a built-in name or a path, the text. */
+static luo_status read_named(luo_arena *arena, const char *path, const char *folder,
+                             luo_source *src, luo_err *err)
+{
+    char named[LUO_ERR_PATH];
+    if (luo_builtin_path(folder, path, named, sizeof named)) path = named;
+    const luo_status st = luo_files_get(NULL, arena, path, src, err);
+    if (st != LUO_OK && st != LUO_ENOMEM) luo_builtin_refuse(folder, path, err);
+    return st;
+}
+
 luo_status luo_read_profile(luo_arena *arena, const char *path, luo_profile **out,
                             luo_diags *diags)
 {
     luo_err err;
     luo_source src;
-    char named[LUO_ERR_PATH];
-    if (luo_builtin_path(LUO_BUILTIN_PROFILES, path, named, sizeof named)) path = named;
-    if (luo_files_get(NULL, arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (read_named(arena, path, LUO_BUILTIN_PROFILES, &src, &err) != LUO_OK)
+        return luo_diags_err(diags, &err);
     return luo_read_profile_text(arena, &src, NULL, out, diags);
 }
 
@@ -323,8 +333,7 @@ luo_status luo_read_stack(luo_arena *arena, const char *path, luo_stack *out, lu
 {
     luo_err err;
     luo_source src;
-    char named[LUO_ERR_PATH];
-    if (luo_builtin_path(LUO_BUILTIN_STACKS, path, named, sizeof named)) path = named;
-    if (luo_files_get(NULL, arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (read_named(arena, path, LUO_BUILTIN_STACKS, &src, &err) != LUO_OK)
+        return luo_diags_err(diags, &err);
     return luo_read_stack_text(arena, &src, out, diags);
 }

@@ -148,7 +148,7 @@ static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
     }
     const luo_status st = t->cluster ? luo_trace_check_target(t->arena, t->cluster, kind, false,
                                                               cells[LUO_EV_TARGET].text, what, &err)
-                                     : LUO_OK;
+                                     : luo_target_check(t->arena, cells[LUO_EV_TARGET].text, &err);
     if (st == LUO_ENOMEM) t->failed = true;
     else if (st != LUO_OK) luo_csv_error(t->table, LUO_EV_TARGET, "%s", err.text);
     return good && st == LUO_OK;
