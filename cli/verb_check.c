@@ -17,25 +17,36 @@ typedef struct context { /* NULL where the option is not given */
     int32_t ranks;
 } context;
 
-/* What begins when the run is over; events of traces, at column 1 of their files, may. */
+/* Does it begin when the run is over? Events of traces, at column 1 of their files, may. */
+static bool is_late(const luo_scenario *sc, const luo_event *e)
+{
+    const bool by_step = e->trigger == LUO_AT_STEP || e->trigger == LUO_BETWEEN_STEPS;
+    const bool by_time = e->trigger == LUO_AT_S || e->trigger == LUO_BETWEEN_S;
+    return e->col > 1 && ((by_step && sc->steps > 0 && e->at[0] >= (double)sc->steps) ||
+                          (by_time && sc->duration_s > 0 && e->at[0] >= sc->duration_s));
+}
+
+/* The first of them, and how many there are. */
 static void warn_of_late_events(const luo_scenario *sc, const char *path, luo_diags *diags)
 {
-    for (int32_t i = 0; i < sc->nevents; i++) {
-        const luo_event *e = &sc->events[i];
-        if (e->col == 1) continue;
-        const bool by_step = e->trigger == LUO_AT_STEP || e->trigger == LUO_BETWEEN_STEPS;
-        const bool by_time = e->trigger == LUO_AT_S || e->trigger == LUO_BETWEEN_S;
-        if (by_step && sc->steps > 0 && e->at[0] >= (double)sc->steps)
-            luo_diags_add(diags, LUO_WARNING, LUO_OK, path, e->line, e->col,
-                          "event `%s` begins at step %.0f or later, and the run has %lld steps; it "
-                          "never happens.",
-                          e->id, e->at[0], (long long)sc->steps);
-        if (by_time && sc->duration_s > 0 && e->at[0] >= sc->duration_s)
-            luo_diags_add(diags, LUO_WARNING, LUO_OK, path, e->line, e->col,
-                          "event `%s` begins at %.10g s or later, and the run ends at %.10g s; it "
-                          "never happens.",
-                          e->id, e->at[0], sc->duration_s);
-    }
+    const luo_event *first = NULL;
+    char others[48] = "";
+    int32_t n = 0;
+    for (int32_t i = 0; i < sc->nevents; i++)
+        if (is_late(sc, &sc->events[i]) && n++ == 0) first = &sc->events[i];
+    if (!first) return;
+    if (n > 1)
+        snprintf(others, sizeof others, ", nor %s %d more", n == 2 ? "does" : "do", (int)n - 1);
+    if (sc->steps > 0)
+        luo_diags_add(diags, LUO_WARNING, LUO_OK, path, first->line, first->col,
+                      "event `%s` begins at step %.0f or later, and the run has %lld steps; it "
+                      "never happens%s.",
+                      first->id, first->at[0], (long long)sc->steps, others);
+    else
+        luo_diags_add(diags, LUO_WARNING, LUO_OK, path, first->line, first->col,
+                      "event `%s` begins at %.10g s or later, and the run ends at %.10g s; it "
+                      "never happens%s.",
+                      first->id, first->at[0], sc->duration_s, others);
 }
 
 /* What `sim`, or `run` with the options given, would refuse before it starts anything. Which plan
