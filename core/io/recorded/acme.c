@@ -11,10 +11,10 @@
 
 enum { GPUS, STATE, END, FAIL, COLUMNS };
 static const luo_csv_column columns[COLUMNS] = {
-    [GPUS] = {"gpu_num", LUO_CSV_NUMBER, true, LUO_WITHIN(0, 1e9), NULL, false},
-    [STATE] = {"state", LUO_CSV_TEXT, true, {0}, NULL, false},
-    [END] = {"end_time", LUO_CSV_TEXT, false, {0}, NULL, false},
-    [FAIL] = {"fail_time", LUO_CSV_TEXT, false, {0}, NULL, false}};
+    [GPUS] = {"gpu_num", LUO_CSV_NUMBER, true, LUO_WITHIN(0, 1e9), NULL, false, NULL},
+    [STATE] = {"state", LUO_CSV_TEXT, true, {0}, NULL, false, NULL},
+    [END] = {"end_time", LUO_CSV_TEXT, false, {0}, NULL, false, NULL},
+    [FAIL] = {"fail_time", LUO_CSV_TEXT, false, {0}, NULL, false, NULL}};
 
 /* Time to repair is not in the trace: chosen, as in traces/causes.csv. */
 static const int REPAIR_S = 3600;

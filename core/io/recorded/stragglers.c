@@ -235,13 +235,13 @@ static const luo_csv_column columns[COLUMNS] = {
     [STEP] = WHOLE("step", 0),
     [PIPELINE] = RANK("dp_rank"),
     [STAGE] = RANK("pp_rank"),
-    [LANE] = {"lane", LUO_CSV_TEXT, true, {0}, NULL, false},
-    [NAME] = {"op", LUO_CSV_TEXT, true, {0}, NULL, false},
+    [LANE] = {"lane", LUO_CSV_TEXT, true, {0}, NULL, false, NULL},
+    [NAME] = {"op", LUO_CSV_TEXT, true, {0}, NULL, false, NULL},
     [CHUNK] = WHOLE("model_chunk", -1),
     [MICRO_BATCH] = WHOLE("mb_id", -1),
     [ORDER] = WHOLE("seq_id", -1),
-    [START] = {"start_us", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e18, 1e18), NULL, false},
-    [DURATION] = {"dur_us", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e15, 1e15), NULL, false}};
+    [START] = {"start_us", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e18, 1e18), NULL, false, NULL},
+    [DURATION] = {"dur_us", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e15, 1e15), NULL, false, NULL}};
 
 static luo_status read_table(recorded *r)
 {
