@@ -55,12 +55,14 @@ pack<[01]>               units v4 32:2 / v4
 combine<[01]>            units v4 32:21 / v4
 combine_dx<[01],false>   units v4 32:2 / v4
 combine_dx<[01],true>    units v4 32:2 / v4 32:1
+token_gate<[01]>         units v4 32:1 / v4
+token_gate_dx<[01]>      units v4 32:1 / v4 32:1
 copy_segments<unsignedint>    units v4 64:64 32:2 / v4 32:2
 copy_segments<unsignedshort>  units v4 64:64 16:2 / v4 16:2
 attention_rows<[01]>     units v4 32:2 / 32:2
 attention_merge<[01]>    units v4 32:2 / v4 32:1
 attention_join           units v4 / v4
-(norm|norm_d[xw]|bias|rope|latent|latent_dx|pack|combine|combine_dx|embedding|embedding_dw|pointwise|add|row_max|row_sum|loss_dx|column_parts|attention_rows|attention_merge)<2(,.*)?>  any
+(norm|norm_d[xw]|bias|rope|latent|latent_dx|pack|combine|combine_dx|token_gate|token_gate_dx|embedding|embedding_dw|pointwise|add|row_max|row_sum|loss_dx|column_parts|attention_rows|attention_merge)<2(,.*)?>  any
 columns_finish           one
 row_target               one
 loss                     one

@@ -535,6 +535,12 @@ static luo_status diff_combine(diff *d, const int32_t *dy)
     return contribute(d, here(d)->in[2], y[1]);
 }
 
+static luo_status diff_token_gate(diff *d, const int32_t *dy)
+{
+    const int32_t in[3] = {dy[0], here(d)->in[0], here(d)->in[1]};
+    return emit_many(d, LUO_OP_TOKEN_GATE_DX, "", 0, 2, in, 3);
+}
+
 static bool same_devices(const luo_ann *a, const luo_ann *b)
 {
     if (luo_ann_ndev(a) != luo_ann_ndev(b)) return false;

@@ -162,6 +162,15 @@ static int32_t dealt_experts(luo_builder *b, int32_t n)
     return luo_build_op1(b, LUO_OP_COMBINE, "moe.combine", "th", choice[0] < 0 ? 2 : 3, in);
 }
 
+/* What shared experts give of a token, times the sigmoid of a product of its own. */
+static int32_t gate_shared(luo_builder *b, int32_t n, int32_t y)
+{
+    const int32_t by[2] = {n, luo_build_param(b, "moe.shared_gate.weight", "oh", LUO_FORM_DUP)};
+    const int32_t in[2] = {statistic(b, "moe.shared_gate", "to"), y};
+    luo_build_op(b, LUO_OP_MATMUL, "moe.shared_gate", by, 2, in, 1);
+    return luo_build_op1(b, LUO_OP_TOKEN_GATE, "moe.shared.gated", "th", 2, in);
+}
+
 int32_t luo_build_mixture(luo_builder *b, int32_t x)
 {
     const bool dealt = b->opts->dealt && b->opts->dealt[b->layer];
@@ -174,5 +183,6 @@ int32_t luo_build_mixture(luo_builder *b, int32_t x)
     if (shared) sum[2] = shared_experts(b, whole);
     sum[1] = luo_build_reshard(b, "moe.reduce", sum[1], LUO_FORM_X);
     if (shared) sum[2] = luo_build_reshard(b, "moe.shared.reduce", sum[2], LUO_FORM_X);
+    if (b->m->moe.shared_gate) sum[2] = gate_shared(b, n, sum[2]);
     return luo_build_op1(b, LUO_OP_ADD, "moe.add", "th", shared ? 3 : 2, sum);
 }

@@ -478,6 +478,7 @@ static const struct {
     [LUO_OP_BIAS] = {1, 0},          [LUO_OP_BIAS_DW] = {1, 0},      [LUO_OP_EMBEDDING_DW] = {2, 0},
     [LUO_OP_NORM_DX] = {1, 0},       [LUO_OP_NORM_DW] = {1, 0},      [LUO_OP_ATTENTION_DX] = {1, 0},
     [LUO_OP_ACTIVATION_DX] = {1, 0}, [LUO_OP_LATENT_DX] = {3, 0},
+    [LUO_OP_TOKEN_GATE_DX] = {1, 0},
 };
 
 /* Bits of operands that are partial sums. False: another is neither such nor a copy, or none is. */
@@ -495,15 +496,16 @@ static bool find_sums(const site *s, uint32_t *sums)
 }
 
 /* silu(gate) up is linear in up, and so is the gradient of the gate; silu(gate) and the gradient of
- * up do not read it. */
+ * up do not read it. So with the gate of a token. */
 static bool gated(const site *s, uint32_t sums)
 {
-    const bool back = s->op->kind == LUO_OP_ACTIVATION_DX;
+    const int32_t kind = s->op->kind;
+    const bool back = kind == LUO_OP_ACTIVATION_DX || kind == LUO_OP_TOKEN_GATE_DX;
+    const bool pair = s->op->nout == 2 && (back || kind == LUO_OP_ACTIVATION);
     const int32_t up = back ? 2 : 1;
-    if ((!back && s->op->kind != LUO_OP_ACTIVATION) || s->op->nout != 2 || sums != 1u << up)
-        return false;
+    if ((!pair && kind != LUO_OP_TOKEN_GATE) || sums != 1u << up) return false;
     out_of(s, 0)->ann = in_of(s, up)->ann;
-    out_of(s, 1)->ann = in_of(s, 0)->ann;
+    if (pair) out_of(s, 1)->ann = in_of(s, 0)->ann;
     return true;
 }
 

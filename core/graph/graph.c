@@ -27,6 +27,7 @@ static void set_sizes(luo_graph *graph, const luo_model *model)
     graph->size['k' - 'a'] = moe->experts_per_token;
     graph->size['w' - 'a'] = moe->expert_ffn_hidden;
     graph->size['s' - 'a'] = moe->shared_experts * moe->shared_ffn_hidden;
+    graph->size['o' - 'a'] = 1;
     graph->size['r' - 'a'] = LUO_DIM_ROWS;
     graph->size['z' - 'a'] = 1;
     graph->gate = luo_model_gate(model);

@@ -1,13 +1,13 @@
 /* graph.h: the logical graph of a model: tensors, operations, their annotations.
  *
- * Letters name dimensions and mean the same in every tensor of a graph: t tokens of a
- * micro-batch, h hidden, n query heads, g key-value heads, d head size, f feed-forward, v
- * vocabulary, p positions; with experts e experts, k choices of a token, w width of an expert, s of
- * the shared ones, r rows of an expert, z devices that send rows; with latent attention q and c the
- * latent vectors of queries and of keys and values, i elements of a head without positions, b those
- * with them (d is both), u those of a value. An operation is the einsum of its
- * tensors' letters unless its kind says otherwise. The sizes of t and r are bound per micro-batch;
- * every other is fixed.
+ * Letters name dimensions and mean the same in every tensor of a graph: t tokens of a micro-batch,
+ * h hidden, n query heads, g key-value heads, d head size, f feed-forward, v vocabulary, p
+ * positions; with experts e experts, k choices of a token, w width of an expert, s of the shared
+ * ones, o the one logit of their gate, r rows of an expert, z devices that send rows; with latent
+ * attention q and c the latent vectors of queries and of keys and values, i elements of a head
+ * without positions, b those with them (d is both), u those of a value. An operation is the einsum
+ * of its tensors' letters unless its kind says otherwise. The sizes of t and r are bound per micro-
+ * batch; every other is fixed.
  */
 #ifndef LUO_CORE_GRAPH_GRAPH_H
 #define LUO_CORE_GRAPH_GRAPH_H

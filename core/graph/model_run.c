@@ -4,17 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Is this factor given, and another one than 1? */
-static bool scales(double factor)
-{
-    return factor > 0 && factor != 1;
-}
-
 /* A key of model.yaml that no kernel knows; NULL: all of them are computed. */
 static const char *key_without_kernel(const luo_model *model)
 {
-    const luo_moe *moe = &model->moe;
-    const bool topk = moe->experts > 0 && moe->gate == LUO_GATE_TOPK;
     const struct {
         bool is;
         const char *key;
@@ -22,9 +14,6 @@ static const char *key_without_kernel(const luo_model *model)
         /* layers with a window have another base */
         {model->type && strcmp(model->type, "gemma3_text") == 0, "model_type: gemma3_text"},
         {model->rope.kind == LUO_ROPE_LONGROPE, "rope_scaling.kind: longrope"},
-        {moe->shared_gate, "moe.shared_gate"},
-        {topk && scales(moe->routed_scale), "moe.routed_scale"},
-        {topk && moe->route_groups > 1, "moe.route_groups"},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].is) return keys[i].key;

@@ -365,6 +365,14 @@ static luo_status bind_unpacked(luo_binder *binder, luo_bound_op *op)
     return LUO_OK;
 }
 
+/* A device without columns has gradients of 0 for its logits. */
+static luo_status bind_token_gate(luo_binder *binder, luo_bound_op *op)
+{
+    op->rows = luo_op_out(binder, op, 0)->dim[0];
+    op->cols = luo_op_out(binder, op, op->instr->nout - 1)->dim[1];
+    return LUO_OK;
+}
+
 static luo_status bind_experts(luo_binder *binder, luo_bound_op *op, int32_t counts)
 {
     const luo_buffer *buffer = luo_bound_desc(binder->b, counts);

@@ -153,6 +153,10 @@ typedef struct luo_kernels {
     void (*combine_dx)(int64_t t, int64_t h, int32_t experts, int32_t k, const void *dy,
                        const void *ids, const void *weights, const void *rows, void *drows,
                        void *dweights, void *work);
+    /* x, y [t x h], logits [t]: y = sigmoid(logit) x. */
+    void (*token_gate)(int64_t t, int64_t h, const void *logits, const void *x, void *y);
+    void (*token_gate_dx)(int64_t t, int64_t h, const void *dy, const void *logits, const void *x,
+                          void *dlogits, void *dx);
     /* Cross-entropy over a vocabulary cut among devices; columns lo.. of it lie here. A label
      * below 0 is no target: its loss and gradient are 0. softcap c: of c tanh(x / c) of the logits,
      * 0: of the logits; loss_dx reads max then alone. */

@@ -192,6 +192,8 @@ void host_run_rows_activation(luo_rank *rank, const luo_bound_op *op, int32_t ta
 void host_run_rows_activation_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_combine(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_combine_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_token_gate(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_token_gate_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
 /* update.c */
 void host_run_grad_norm(luo_rank *rank, const luo_bound_op *op, int32_t task);

@@ -30,9 +30,10 @@ static void draw_gate(kase *k)
     const int32_t most = kind == LUO_GATE_SAM ? each : experts;
     g.k = (int32_t)gpu_case_draw(&k->c, 1, most < 40 ? most : 40);
     if (kind == LUO_GATE_KTOP1) g.k = groups;
-    if (kind == LUO_GATE_SAM || kind == LUO_GATE_SIGMOID) g.groups = groups;
-    if (kind == LUO_GATE_SIGMOID && k->add) g.scale = 2.5;
-    if (kind == LUO_GATE_SIGMOID && k->flag) {
+    const bool keeps = kind == LUO_GATE_SIGMOID || kind == LUO_GATE_TOPK;
+    if (kind == LUO_GATE_SAM || keeps) g.groups = groups;
+    if (keeps && k->add) g.scale = 2.5;
+    if (keeps && k->flag) {
         g.groups_kept = (int32_t)gpu_case_draw(&k->c, 1, groups);
         if (g.k > each * g.groups_kept) g.k = each * g.groups_kept;
     }
@@ -244,12 +245,12 @@ static void route_dx_run(kase *k)
             sum += 2 * fabs(X(0)[j]);
             chosen += X(3)[i * n + (int64_t)(id < 0 ? -1 - id : id)];
         }
-        const double ratio = d.asked.scale > 0 ? fmax(1, d.asked.scale / chosen) : 1;
+        const double ratio = fmax(1, d.asked.scale / (d.asked.divides ? chosen : 1));
         for (int64_t e = 0; e < n; e++)
             mass[i * n + e] = ratio * (sum + (k->a[4] ? k->eps * (double)k->t : 0));
     }
     gpu_case_check(&k->c, k->a[5], want, mass, 16);
-    for (int64_t i = 0; i < c && d.asked.scale > 0; i++) divided_and_dropped += X(2)[i] < 0;
+    for (int64_t i = 0; i < c && d.asked.divides; i++) divided_and_dropped += X(2)[i] < 0;
 }
 
 static cudaError_t balance_call(void *ctx, cudaStream_t s)
@@ -395,6 +396,44 @@ static void combine_dx_run(kase *k)
     gpu_case_check(&k->c, k->a[4], dw, mass, 4 + (double)k->h / 32);
 }
 
+/* ---- shared experts ---- */
+
+static cudaError_t token_gate_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_token_gate(s, k->t, k->h, AT(0), gpu_case_arg(k->a[1]), gpu_case_arg(k->a[2]));
+}
+static void token_gate_run(kase *k)
+{
+    const int64_t n = k->t * k->h;
+    k->a[0] = kase_f32(k, k->t, 3), k->a[1] = kase_in(k, n, 1), k->a[2] = kase_out(k, n, false);
+    gpu_case_run(&k->c, token_gate_call, k);
+    double *want = kase_room(k, n, NULL);
+    twin->token_gate(k->t, k->h, X(0), X(1), want);
+    gpu_case_check(&k->c, k->a[2], want, kase_mass(k, n, want), 8);
+}
+
+static cudaError_t token_gate_dx_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_token_gate_dx(s, k->t, k->h, gpu_case_arg(k->a[0]), AT(1), gpu_case_arg(k->a[2]),
+                             AT(3), gpu_case_arg(k->a[4]));
+}
+static void token_gate_dx_run(kase *k)
+{
+    const int64_t n = k->t * k->h;
+    k->a[0] = kase_in(k, n, 1), k->a[1] = kase_f32(k, k->t, 3), k->a[2] = kase_in(k, n, 1);
+    k->a[3] = gpu_case_out(&k->c, GPU_F32, k->t, false), k->a[4] = kase_out(k, n, false);
+    gpu_case_run(&k->c, token_gate_dx_call, k);
+    double *dx = kase_room(k, n, NULL), *dlogits = kase_room(k, k->t, NULL);
+    double *unused = kase_room(k, n, NULL), *mass = kase_room(k, k->t, NULL);
+    twin->token_gate_dx(k->t, k->h, X(0), X(1), X(2), dlogits, dx);
+    gpu_case_check(&k->c, k->a[4], dx, kase_mass(k, n, dx), 8);
+    twin->token_gate_dx(k->t, k->h, kase_mass(k, n, X(0)), X(1), kase_mass(k, n, X(2)), mass,
+                        unused);
+    gpu_case_check(&k->c, k->a[3], dlogits, mass, 12 + (double)k->h / 32);
+}
+
 /* ---- biases that learn ---- */
 
 static cudaError_t bias_call(void *ctx, cudaStream_t s)
@@ -437,9 +476,10 @@ static void bias_run(kase *k)
 #name, name##_run, cases                                                                   \
     }
 static const kernel_row rows[] = {
-    ROW(route, 120), ROW(hash, 20), ROW(dealt, 30),    ROW(count, 40),
-    ROW(drop, 60),   ROW(bias, 30), ROW(route_dx, 80), ROW(balance, 40),
-    ROW(places, 60), ROW(pack, 40), ROW(combine, 60),  ROW(combine_dx, 60),
+    ROW(route, 120),     ROW(hash, 20),          ROW(dealt, 30),    ROW(count, 40),
+    ROW(drop, 60),       ROW(bias, 30),          ROW(route_dx, 80), ROW(balance, 40),
+    ROW(places, 60),     ROW(pack, 40),          ROW(combine, 60),  ROW(combine_dx, 60),
+    ROW(token_gate, 40), ROW(token_gate_dx, 60),
 };
 START_TEST(kernel_is_its_twin)
 {

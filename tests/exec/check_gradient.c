@@ -58,7 +58,8 @@ static int tried, near_ties;
     X("one table for both ends", m->tied_embeddings)                                               \
     X("biases of the feed-forward alone", m->linear_bias && !m->out_bias && !m->qkv_bias)          \
     X("biases of attention alone", m->out_bias && m->qkv_bias && !m->linear_bias)                  \
-    X("shared experts", m->moe.shared_experts > 0)                                                 \
+    X("shared experts", m->moe.shared_experts > 0 && !m->moe.shared_gate)                          \
+    X("shared experts with a gate", m->moe.shared_gate)                                            \
     X("a dense layer before experts", m->moe.first_dense_layers > 0)                               \
     X("topk, renorm", divides && !drops)                                                           \
     X("topk, renorm, capacity_factor", divides &&drops)                                            \
@@ -69,6 +70,9 @@ static int tried, near_ties;
     X("sigmoid, capacity_factor", m->moe.gate == LUO_GATE_SIGMOID && drops)                        \
     X("sigmoid, route groups left out",                                                            \
       m->moe.gate == LUO_GATE_SIGMOID && m->moe.route_groups_kept < m->moe.route_groups)           \
+    X("topk, route groups left out",                                                               \
+      m->moe.gate == LUO_GATE_TOPK && m->moe.route_groups_kept < m->moe.route_groups)              \
+    X("topk, routed_scale", m->moe.gate == LUO_GATE_TOPK && m->moe.routed_scale > 1)               \
     X("topk, aux_loss", m->moe.gate == LUO_GATE_TOPK && m->moe.aux_loss > 0)                       \
     X("topk, aux_loss, capacity_factor",                                                           \
       m->moe.gate == LUO_GATE_TOPK && m->moe.aux_loss > 0 && drops)                                \
@@ -168,6 +172,9 @@ static void draw_gate(luo_rng *r, uint64_t seed, luo_gate_kind gate, luo_moe *mo
     case LUO_GATE_TOPK:
         moe->renorm = seed & 2;
         if (!moe->renorm || coin(r)) moe->aux_loss = 0.5;
+        moe->routed_scale = coin(r) ? 1.5 : 1;
+        moe->route_groups = groups;
+        moe->route_groups_kept = draw(r, 1, seed & 2 ? groups - 1 : groups);
         break;
     case LUO_GATE_KTOP1:
         moe->experts_per_token = groups;
@@ -199,6 +206,7 @@ static void draw_experts(luo_rng *r, uint64_t seed, luo_gate_kind gate, luo_mode
     m->linear_bias = false;
     m->moe = (luo_moe){.expert_ffn_hidden = 12, .every_layers = 1, .first_dense_layers = coin(r)};
     if (coin(r)) m->moe.shared_experts = 2, m->moe.shared_ffn_hidden = 8;
+    m->moe.shared_gate = m->moe.shared_experts > 0 && seed / 2 % 2;
     draw_gate(r, seed, gate, &m->moe);
     const luo_gate drawn = luo_model_gate(m);
     luo_err err = {0};

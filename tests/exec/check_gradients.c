@@ -312,6 +312,9 @@ static void draw_gate(chain *c)
     g->renorm = c->flag;
     switch (g->kind) {
     case LUO_GATE_TOPK:
+        g->scale = draw(c, 0, 1) ? 1.5 : 0;
+        g->groups = groups;
+        g->groups_kept = (int32_t)draw(c, 1, groups);
         break;
     case LUO_GATE_KTOP1:
         g->k = groups;
@@ -410,6 +413,21 @@ static void experts_dx(chain *c)
     if (c->gate.kind != LUO_GATE_HASH)
         k->route_dx(c->t, &c->gate, dweights, r.weights, r.ids, r.p, NULL, loads(c), *loss,
                     c->dx[0]);
+}
+
+/* ---- the gate of a token: logits [t], x [t x h] ---- */
+static void token_gate_make(chain *c)
+{
+    has(c, c->t), has(c, c->t * c->h);
+    c->ny = c->t * c->h;
+}
+static void token_gate(chain *c)
+{
+    k->token_gate(c->t, c->h, c->x[0], c->x[1], c->y);
+}
+static void token_gate_dx(chain *c)
+{
+    k->token_gate_dx(c->t, c->h, c->c, c->x[0], c->x[1], c->dx[0], c->dx[1]);
 }
 
 /* ---- cross-entropy: logits [t x v], whose columns lie on two devices; labels -1 too ---- */
@@ -546,6 +564,7 @@ static const chain_row chains[] = {ROW(linear, LUO_OP_MATMUL, LUO_OP_MATMUL_DX, 
                                    ROW_OF_ACTIVATION(gelu_erf),
                                    ROW_OF_ACTIVATION(relu),
                                    ROW(add, LUO_OP_ADD),
+                                   ROW_OF_OPS(token_gate, TOKEN_GATE, TOKEN_GATE_DX),
                                    ROW(entropy, LUO_OP_ROW_MAX, LUO_OP_ROW_SUM, LUO_OP_ROW_TARGET,
                                        LUO_OP_LOSS, LUO_OP_LOSS_DX, LUO_OP_SUM),
                                    LUO_GATE_LIST(ROW_OF_GATE)};

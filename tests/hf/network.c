@@ -324,6 +324,31 @@ static double *half_of_gate_up(const network *w, const double *x)
     return linear(w, "mlp.down_proj", g, w->t);
 }
 
+/* Experts outside the groups that are kept can't be chosen: `score` of a group is that of its best
+ * expert (deepseek_v2), or of its two best (deepseek_v3). */
+static void leave_out(const network *w, const double *p, const tensor *bias, int experts, int *out)
+{
+    const int n = (int)number(w->f, "n_group", 1), kept = (int)number(w->f, "topk_group", n);
+    const int each = experts / n, two = is(w, "deepseek_v3");
+    double score[64];
+    if (strcmp(text(w->f, "topk_method"), "greedy") == 0) return;
+    for (int g = 0; g < n; g++) {
+        double best = -INFINITY;
+        for (int i = g * each; i < (g + 1) * each; i++)
+            for (int j = g * each; j < (g + 1) * each; j++) {
+                const double a = p[i] + (bias ? bias->at[i] : 0);
+                const double b = p[j] + (bias ? bias->at[j] : 0);
+                if (two ? i != j && a + b > best : a > best) best = two ? a + b : a;
+            }
+        score[g] = best;
+    }
+    for (int g = 0; g < n; g++) {
+        int better = 0;
+        for (int o = 0; o < n; o++) better += score[o] > score[g];
+        for (int e = g * each; e < (g + 1) * each; e++) out[e] = better >= kept;
+    }
+}
+
 /* Weight of every expert for one token; 0: not chosen. */
 static void choose(const network *w, const char *router, const double *x, int experts, double *out)
 {
@@ -331,16 +356,20 @@ static void choose(const network *w, const char *router, const double *x, int ex
     const tensor *bias = get(w, router, ".e_score_correction_bias");
     const double *s = linear(w, router, x, 1);
     double p[256], sum = 0, most = -INFINITY, kept = 0;
+    int not_here[256] = {0};
     for (int e = 0; e < experts; e++) most = fmax(most, s[e]);
     for (int e = 0; e < experts; e++) sum += exp(s[e] - most);
     for (int e = 0; e < experts; e++)
         p[e] = sigmoid ? 1 / (1 + exp(-s[e])) : exp(s[e] - most) / sum;
+    if (w->type[0] == 'd') leave_out(w, p, bias, experts, not_here);
     for (int e = 0; e < experts; e++) out[e] = 0;
     for (int n = 0; n < k; n++) {
         int best = -1;
         for (int e = 0; e < experts; e++) {
             const double mine = p[e] + (bias ? bias->at[e] : 0);
-            if (out[e] == 0 && (best < 0 || mine > p[best] + (bias ? bias->at[best] : 0))) best = e;
+            if (out[e] == 0 && !not_here[e] &&
+                (best < 0 || mine > p[best] + (bias ? bias->at[best] : 0)))
+                best = e;
         }
         out[best] = p[best];
         kept += p[best];

@@ -33,7 +33,10 @@ static inline void experts_draw_gate(luo_rng *rng, luo_moe *moe)
     if (moe->gate == LUO_GATE_SAM && moe->experts_per_token > moe->experts / moe->route_groups)
         moe->experts_per_token = moe->experts / moe->route_groups;
     moe->renorm = luo_rng_pick(rng, 2) && moe->gate == LUO_GATE_TOPK;
-    if (sigmoid) moe->routed_scale = 1.5;
+    if (sigmoid || moe->gate == LUO_GATE_TOPK) moe->routed_scale = 1.5;
+    if (moe->gate == LUO_GATE_TOPK && moe->experts % 2 == 0 &&
+        moe->experts_per_token <= moe->experts / 2)
+        moe->route_groups = 2, moe->route_groups_kept = 1;
     if (sigmoid && luo_rng_pick(rng, 3) > 0) moe->bias_rate = 0.05;
     if (!sigmoid && luo_rng_pick(rng, 2) && moe->experts > 1) moe->aux_loss = 0.5;
     if (moe->gate == LUO_GATE_HASH || moe->gate == LUO_GATE_BALANCED)
@@ -66,6 +69,7 @@ static inline luo_model experts_draw_model(luo_rng *rng, const experts_kinds *ki
     if (luo_rng_pick(rng, 2) == 0) {
         m.moe.shared_experts = 1 + luo_rng_pick(rng, 2);
         m.moe.shared_ffn_hidden = 12;
+        m.moe.shared_gate = luo_rng_pick(rng, 2);
     }
     return m;
 }

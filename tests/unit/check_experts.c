@@ -288,6 +288,38 @@ static const luo_instr *find_instr(const luo_programs *set, int32_t device, cons
     return NULL;
 }
 
+/* The gate of shared experts: a row of weights whose gradients are summed as those of the norm
+ * are, and a pass over the tokens that a device has between operations. */
+START_TEST(shared_experts_with_a_gate)
+{
+    const bool dealt = _i & 1, sequence = _i & 2;
+    made m = open_plan("1: [0,1]*1 || 1: [2,3]*1", 8, dealt);
+    const int64_t tokens = sequence ? 32 : 64, bytes = tokens * m.model.hidden * 2;
+    int64_t without, parameters;
+    luo_str sums = {0}, norm = {0};
+    m.plan->sequence_parallel = sequence;
+    m.plan->dtype = LUO_BF16;
+    m.model.moe.shared_experts = 1;
+    m.model.moe.shared_ffn_hidden = 32;
+    ck_assert_int_eq(luo_model_parameters(&m.model, &without, &m.err), LUO_OK);
+    m.model.moe.shared_gate = true;
+    ck_assert_int_eq(luo_model_parameters(&m.model, &parameters, &m.err), LUO_OK);
+    ck_assert_int_eq(parameters - without, m.model.hidden);
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    ck_assert_int_eq(find_instr(m.set, 1, "layers.0.moe.shared_gate")->flops,
+                     2 * tokens * m.model.hidden);
+    ck_assert_int_eq(find_instr(m.set, 1, "layers.0.moe.shared.gated")->cost.a[0], 2 * bytes);
+    ck_assert_int_eq(find_instr(m.set, 1, "d.layers.0.moe.shared.gated")->cost.a[0], 3 * bytes);
+    sums_of(&m, "d.layers.0.moe.shared_gate.weight.state", &sums);
+    sums_of(&m, "d.layers.0.norm2.weight.state", &norm);
+    ck_assert_str_eq(luo_str_get(&sums), luo_str_get(&norm));
+    ck_assert(sums.len > 0);
+    luo_str_free(&sums);
+    luo_str_free(&norm);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* T_d k h e (n - 1) / n bytes, four times a layer; counts of 4 bytes for each expert before. */
 START_TEST(sent)
 {
@@ -833,7 +865,8 @@ START_TEST(refused)
 END_TEST
 
 LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(groups_of_all),
-          LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T_N(hash_has_no_router, 4), LUO_T(sent),
+          LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T_N(hash_has_no_router, 4),
+          LUO_T_N(shared_experts_with_a_gate, 4), LUO_T(sent),
           LUO_T(products), LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts), LUO_T_N(loads, 2),
           LUO_T(two_steps), LUO_T(loads_of_two_steps), LUO_T_N(blocks_of_nodes, 2 * LUO_ROWS(lies)),
           LUO_T(three_steps), LUO_T(room_of_leaders), LUO_T(loads_of_leaders),

@@ -309,11 +309,11 @@ static const struct {
     {"Mixtral-8x7B", 8192, NULL},         {"Qwen3-30B-A3B", 4096, NULL},
     {"DeepSeek-V2-Lite", 4096, NULL},     {"Gemma-7B", 4096, NULL},
     {"Gemma-2-9B", 4096, NULL},
-    {"DeepSeek-V2", 4096, "`moe.routed_scale`"},
+    {"DeepSeek-V2", 4096, NULL},          {"DeepSeek-V3", 4096, NULL},
     {"GPT-NeoX-20B", 2048, NULL},         {"Falcon-7B", 2048, NULL},
     {"Phi-3-mini", 2047, NULL},           {"OPT-125M", 2048, NULL},
     {"GPT-Neo-1.3B", 256, NULL},
-    {"Qwen1.5-MoE-A2.7B", 2048, "`moe.shared_gate`"}, {"GPT-2", 1024, NULL},
+    {"Qwen1.5-MoE-A2.7B", 2048, NULL},    {"GPT-2", 1024, NULL},
 };
 
 START_TEST(computed_row)

@@ -209,6 +209,47 @@ static const struct {
     {3, 3, 2, 2, {0, 2, 1}, {1, 2}},
 };
 
+/* Of top-k by the best one. */
+static const struct {
+    int32_t experts, groups, kept, k;
+    double logits[6];
+    int32_t want[3];
+} best_rows[] = {
+    {6, 3, 1, 2, {3, -9, 2, 2, 1, 1}, {0, 1}}, /* two best would keep the second group */
+    {6, 3, 2, 3, {0, 1, 3, -9, 2, 2}, {2, 4, 5}},
+    {6, 3, 2, 2, {1, 1, 1, 1, 1, 1}, {0, 1}},
+    {6, 2, 1, 2, {0, 0, 0, 0, 5, 4}, {4, 5}},
+    {6, 3, 0, 2, {0, 1, 0, 1, 0, 2}, {5, 1}}, /* all are kept */
+};
+
+START_TEST(best_of_groups)
+{
+    luo_gate gate = {.kind = LUO_GATE_TOPK,
+                     .experts = best_rows[_i].experts,
+                     .k = best_rows[_i].k,
+                     .groups = best_rows[_i].groups,
+                     .groups_kept = best_rows[_i].kept,
+                     .scale = 16};
+    luo_arena *arena = luo_arena_new(0);
+    double p[6], all = 0, sum = 0;
+    for (int e = 0; e < 6; e++) all += p[e] = exp(best_rows[_i].logits[e]);
+    for (int divided = 0; divided < 2; divided++, sum = 0) {
+        luo_gate_routes got;
+        gate.renorm = divided;
+        ck_assert_int_eq(luo_gate_route(arena, &gate, 1, best_rows[_i].logits, NULL, &got, NULL),
+                         LUO_OK);
+        for (int j = 0; j < gate.k; j++) {
+            ck_assert_int_eq(got.expert[j], best_rows[_i].want[j]);
+            sum += p[got.expert[j]] / all;
+        }
+        for (int j = 0; j < gate.k; j++)
+            ck_assert(fabs(got.weight[j] -
+                           16 * p[got.expert[j]] / all / (divided ? sum : 1)) < 1e-13);
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(route_groups)
 {
     const luo_gate gate = {.kind = LUO_GATE_SIGMOID,
@@ -490,7 +531,8 @@ END_TEST
 LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced),
           LUO_T(rounding_deals_alike), LUO_T(what_all_have_more),
           LUO_T_N(dealt, 200), LUO_T(dealt_in_turn), LUO_T(hash), LUO_T(sigmoid),
-          LUO_T_N(route_groups, LUO_ROWS(group_rows)), LUO_T(ktop1),
+          LUO_T_N(route_groups, LUO_ROWS(group_rows)),
+          LUO_T_N(best_of_groups, LUO_ROWS(best_rows)), LUO_T(ktop1),
           LUO_T_N(bad_gate, LUO_ROWS(bad_gates)), LUO_T_N(places_once, 50), LUO_T(leader),
           LUO_T_N(three_ways, 40), LUO_T(exchange_costs), LUO_T(loads), LUO_T_N(loads_add_up, 100),
           LUO_T(by_source))

@@ -5,7 +5,8 @@
  * Order:  ties always go to the lowest expert; whatever is counted is counted token by token.
  * Source: top-k Shazeer et al. 2017, capacity and auxiliary loss Fedus et al. 2021, balanced
  *         assignment Lewis et al. 2021, groups of a node (SAM) and k-top-1 the HetuMoE paper,
- *         sigmoid with a bias and route groups the DeepSeek-V3 report.
+ *         sigmoid with a bias and route groups the DeepSeek-V3 report, those of top-k by their best
+ *         expert DeepSeek-V2 (group_limited_greedy).
  */
 #ifndef LUO_CORE_GRAPH_MOE_GATE_H
 #define LUO_CORE_GRAPH_MOE_GATE_H
@@ -16,7 +17,7 @@
 #include "core/base/err.h"
 #include "core/base/words.h"
 
-/*   topk      softmax; the k largest
+/*   topk      softmax; the k largest, in route groups
  *   ktop1     k prototypes of E / k experts, the best of each
  *   hash      by the token's id; weight 1
  *   sam       the best group of experts, then the k best in it
@@ -38,12 +39,24 @@ typedef struct luo_gate {
     luo_gate_kind kind;
     int32_t experts, k;
     double capacity_factor; /* 0: nothing is dropped */
-    bool renorm;            /* top-k: weights of a token add up to 1 */
-    double scale;           /* sigmoid: what they add up to; 0: 1 */
-    int32_t groups;         /* sam, sigmoid: of neighbouring experts; 0: 1 */
-    int32_t groups_kept;    /* sigmoid: 0: all */
+    bool renorm;            /* top-k: weights of a token are divided by their sum */
+    double scale;           /* top-k, sigmoid: factor of them; 0: 1 */
+    int32_t groups;         /* sam, top-k, sigmoid: of neighbouring experts; 0: 1 */
+    int32_t groups_kept;    /* top-k, sigmoid: 0: all */
     const double *bias;     /* sigmoid: E values; NULL: zeros */
 } luo_gate;
+
+/* Are the weights of a token divided by their sum? */
+static inline bool luo_gate_divides(const luo_gate *gate)
+{
+    return gate->kind == LUO_GATE_TOPK ? gate->renorm : gate->kind == LUO_GATE_SIGMOID;
+}
+/* What they are multiplied by then. */
+static inline double luo_gate_scale(const luo_gate *gate)
+{
+    const bool scales = gate->kind == LUO_GATE_TOPK || gate->kind == LUO_GATE_SIGMOID;
+    return scales && gate->scale > 0 ? gate->scale : 1;
+}
 
 /* Rows that an expert takes of so many tokens; capacity_factor 0: 0, nothing is dropped. */
 int64_t luo_gate_capacity(const luo_gate *gate, int64_t tokens);

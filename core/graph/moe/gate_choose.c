@@ -37,11 +37,41 @@ static void take_largest(const double *score, int32_t lo, int32_t hi, int32_t k,
 }
 
 static void weigh(const luo_gate *gate, const double *probability, const int32_t *expert,
-                  double scale, double *weight)
+                  double *weight)
 {
     double sum = 0;
     for (int32_t j = 0; j < gate->k; j++) sum += weight[j] = probability[expert[j]];
-    for (int32_t j = 0; j < gate->k && scale > 0; j++) weight[j] *= scale / sum;
+    const double by = luo_gate_scale(gate) / (luo_gate_divides(gate) ? sum : 1);
+    for (int32_t j = 0; j < gate->k && by != 1; j++) weight[j] *= by;
+}
+
+/* What a route group is kept by: the sum of its two best scores (sigmoid), of the one if it has no
+ * more; the best one (top-k; DeepSeek-AI, arXiv 2405.04434, section 2.1.2). */
+static double group_score(const luo_gate *gate, const double *score, int32_t n)
+{
+    double first = -INFINITY, second = -INFINITY;
+    for (int32_t e = 0; e < n; e++) {
+        if (score[e] > first)
+            second = first, first = score[e];
+        else
+            second = fmax(second, score[e]);
+    }
+    return gate->kind == LUO_GATE_SIGMOID && n > 1 ? first + second : first;
+}
+
+/* Scores of the groups that are not kept become -INFINITY. */
+static void keep_groups(const luo_gate *gate, double *score, double *group)
+{
+    const int32_t n = groups_of(gate), each = gate->experts / n;
+    int32_t dropped = gate->groups_kept > 0 ? n - gate->groups_kept : 0;
+    for (int32_t g = 0; g < n; g++) group[g] = group_score(gate, score + g * each, each);
+    for (; dropped > 0; dropped--) {
+        int32_t worst = -1;
+        for (int32_t g = 0; g < n; g++)
+            if (group[g] < INFINITY && (worst < 0 || group[g] <= group[worst])) worst = g;
+        group[worst] = INFINITY;
+        for (int32_t e = 0; e < each; e++) score[worst * each + e] = -INFINITY;
+    }
 }
 
 static void choose_topk(const luo_gate *gate, const double *logits, double *probability,
@@ -49,8 +79,9 @@ static void choose_topk(const luo_gate *gate, const double *logits, double *prob
 {
     softmax(logits, gate->experts, probability);
     for (int32_t e = 0; e < gate->experts; e++) work[e] = probability[e];
+    keep_groups(gate, work, work + gate->experts);
     take_largest(work, 0, gate->experts, gate->k, expert);
-    weigh(gate, probability, expert, gate->renorm ? 1 : 0, weight);
+    weigh(gate, probability, expert, weight);
 }
 
 static void choose_ktop1(const luo_gate *gate, const double *logits, double *probability,
@@ -61,7 +92,7 @@ static void choose_ktop1(const luo_gate *gate, const double *logits, double *pro
     for (int32_t e = 0; e < gate->experts; e++) work[e] = probability[e];
     for (int32_t j = 0; j < gate->k; j++)
         take_largest(work, j * each, (j + 1) * each, 1, &expert[j]);
-    weigh(gate, probability, expert, 0, weight);
+    weigh(gate, probability, expert, weight);
 }
 
 static void choose_sam(const luo_gate *gate, const double *logits, double *probability,
@@ -79,35 +110,7 @@ static void choose_sam(const luo_gate *gate, const double *logits, double *proba
     }
     for (int32_t e = 0; e < gate->experts; e++) work[e] = probability[e];
     take_largest(work, best * each, (best + 1) * each, gate->k, expert);
-    weigh(gate, probability, expert, 0, weight);
-}
-
-/* Sum of the two best scores of a route group, of the one if it has no more. */
-static double group_score(const double *score, int32_t n)
-{
-    double first = -INFINITY, second = -INFINITY;
-    for (int32_t e = 0; e < n; e++) {
-        if (score[e] > first)
-            second = first, first = score[e];
-        else
-            second = fmax(second, score[e]);
-    }
-    return n > 1 ? first + second : first;
-}
-
-/* Scores of the groups that are not kept become -INFINITY. */
-static void keep_groups(const luo_gate *gate, double *score, double *group)
-{
-    const int32_t n = groups_of(gate), each = gate->experts / n;
-    int32_t dropped = gate->groups_kept > 0 ? n - gate->groups_kept : 0;
-    for (int32_t g = 0; g < n; g++) group[g] = group_score(score + g * each, each);
-    for (; dropped > 0; dropped--) {
-        int32_t worst = -1;
-        for (int32_t g = 0; g < n; g++)
-            if (group[g] < INFINITY && (worst < 0 || group[g] <= group[worst])) worst = g;
-        group[worst] = INFINITY;
-        for (int32_t e = 0; e < each; e++) score[worst * each + e] = -INFINITY;
-    }
+    weigh(gate, probability, expert, weight);
 }
 
 static void choose_sigmoid(const luo_gate *gate, const double *logits, double *probability,
@@ -119,7 +122,7 @@ static void choose_sigmoid(const luo_gate *gate, const double *logits, double *p
     }
     keep_groups(gate, work, work + gate->experts);
     take_largest(work, 0, gate->experts, gate->k, expert);
-    weigh(gate, probability, expert, gate->scale > 0 ? gate->scale : 1, weight);
+    weigh(gate, probability, expert, weight);
 }
 
 static void choose_hash(const luo_gate *gate, int32_t id, int32_t *expert, double *weight)

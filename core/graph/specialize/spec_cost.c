@@ -70,10 +70,12 @@ static void name_product(luo_instr *instr, luo_weight_product product, int64_t c
     instr->cost.a[LUO_COST_CAST] = cast;
 }
 
-/* y: what a forward product gives or takes the gradient of. Head and router are none of those. */
+/* y: what a forward product gives or takes the gradient of. Head, router and the gate of shared
+ * experts are none of those. */
 static bool may_be_fp8(const look *l, int32_t y)
 {
-    return l->op->layer >= 0 && strcmp(l->s->g->tensor[y].letters, "te") != 0;
+    const char *letters = l->s->g->tensor[y].letters;
+    return l->op->layer >= 0 && strcmp(letters, "te") != 0 && strcmp(letters, "to") != 0;
 }
 
 static void cost_matmul(const look *l, luo_instr *instr)
@@ -441,6 +443,13 @@ static void cost_combine_dx(const look *l, luo_instr *instr)
 {
     const int64_t rows = l->op->nin > 3 ? in_volume(l, 3) : 0; /* for the weights' gradient */
     pass_over(l, instr, 1, in_volume(l, 0) + rows + volume_of(l, l->op->out[0]));
+}
+
+/* x is read and y written; or dy and x are, and dx. */
+static void cost_token_gate(const look *l, luo_instr *instr)
+{
+    const bool backward = l->op->kind == LUO_OP_TOKEN_GATE_DX;
+    pass_over(l, instr, backward ? 3 : 2, in_volume(l, backward ? 2 : 1));
 }
 
 static void cost_rides(const look *l, luo_instr *instr)

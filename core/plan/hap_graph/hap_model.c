@@ -352,6 +352,12 @@ static void combine(builder *b, const luo_op *op)
          op->out[0]);
 }
 
+static void token_gate(builder *b, const luo_op *op)
+{
+    const int32_t in[2] = {use(b, op->in[0]), use(b, op->in[1])};
+    make(b, LUO_HAP_GATED, "bso,bsh->bsh", "o", in, op->out[0]);
+}
+
 /* Of logits, where their largest is taken; the other parts are skipped. */
 static void cross_entropy(builder *b, const luo_op *op)
 {
@@ -380,6 +386,7 @@ static const struct {
     {LUO_OP_GROUPED, grouped},
     {LUO_OP_ROWS_ACTIVATION, rows_activation},
     {LUO_OP_COMBINE, combine},
+    {LUO_OP_TOKEN_GATE, token_gate},
     {LUO_OP_ROW_MAX, cross_entropy},
     {LUO_OP_ROW_SUM, skip},
     {LUO_OP_ROW_TARGET, skip},

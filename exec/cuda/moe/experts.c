@@ -233,6 +233,23 @@ luo_status gpu_run_combine_dx(luo_rank *r, const gpu_op *op, int32_t task)
                                out_of(r, op, 0, task), weighed ? out_at(r, op, 1, task) : NULL));
 }
 
+/* ---- shared experts ---- */
+
+luo_status gpu_run_token_gate(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return done(r, op,
+                gpu_token_gate(compute(r), op->b->rows, op->b->cols, in_at(r, op, 0, task),
+                               in_of(r, op, 1, task), out_of(r, op, 0, task)));
+}
+
+luo_status gpu_run_token_gate_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    return done(r, op,
+                gpu_token_gate_dx(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
+                                  in_at(r, op, 1, task), in_of(r, op, 2, task),
+                                  out_at(r, op, 0, task), out_of(r, op, 1, task)));
+}
+
 /* ---- what experts compute ---- */
 
 static luo_status cells_of(luo_rank *r, const gpu_op *op, int32_t task, int64_t *cells)

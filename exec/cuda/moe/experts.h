@@ -17,10 +17,12 @@ extern "C" {
 typedef struct gpu_gate { /* of luo_gate, what kernels ask; gpu_gate_of (moe.h) */
     int32_t experts, k;
     int32_t prototypes;   /* softmaxes of neighbouring experts, the best of each; 1: of all */
-    int32_t groups, kept; /* of neighbouring experts; kept: those with the best scores */
+    int32_t groups, kept; /* of neighbouring experts; kept: those with the best scores, which are
+                             of two experts with sigmoid, else of one */
     bool sigmoid;         /* probabilities are sigmoids, each alone */
     bool sam;             /* only experts of the best group */
-    double scale;         /* weights of a token add up to it; 0: they are probabilities */
+    bool divides;         /* weights of a token are divided by their sum .. */
+    double scale;         /* .. and multiplied by this */
 } gpu_gate;
 
 /* logits, probabilities [t x E], weights, ids [t x k]; bias E, NULL: zeros. Nothing is dropped yet.
@@ -66,6 +68,12 @@ cudaError_t gpu_combine(cudaStream_t stream, int64_t t, int64_t h, int32_t k, co
 cudaError_t gpu_combine_dx(cudaStream_t stream, int64_t t, int64_t h, int32_t k,
                            const int32_t *row_of, const float *weights, gpu_array dy,
                            gpu_array rows, gpu_array drows, float *dweights);
+
+/* x, y [t x h]: y = sigmoid(logit) x. */
+cudaError_t gpu_token_gate(cudaStream_t stream, int64_t t, int64_t h, const float *logits,
+                           gpu_array x, gpu_array y);
+cudaError_t gpu_token_gate_dx(cudaStream_t stream, int64_t t, int64_t h, gpu_array dy,
+                              const float *logits, gpu_array x, float *dlogits, gpu_array dx);
 
 #ifdef __cplusplus
 }

@@ -87,6 +87,8 @@ luo_status gpu_run_pack(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_pack_dx(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_combine(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_combine_dx(luo_rank *r, const gpu_op *op, int32_t task);
+luo_status gpu_run_token_gate(luo_rank *r, const gpu_op *op, int32_t task);
+luo_status gpu_run_token_gate_dx(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_rows_activation(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_rows_activation_dx(luo_rank *r, const gpu_op *op, int32_t task);
 

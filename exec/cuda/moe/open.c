@@ -7,16 +7,15 @@ gpu_gate gpu_gate_of(const luo_gate *g)
 {
     const bool sigmoid = g->kind == LUO_GATE_SIGMOID || g->kind == LUO_GATE_BALANCED;
     const int32_t groups = g->groups > 0 ? g->groups : 1;
-    gpu_gate out = {.experts = g->experts,
-                    .k = g->k,
-                    .prototypes = g->kind == LUO_GATE_KTOP1 ? g->k : 1,
-                    .groups = groups,
-                    .kept = g->groups_kept > 0 ? g->groups_kept : groups,
-                    .sigmoid = sigmoid,
-                    .sam = g->kind == LUO_GATE_SAM};
-    if (g->kind == LUO_GATE_TOPK && g->renorm) out.scale = 1;
-    if (g->kind == LUO_GATE_SIGMOID) out.scale = g->scale > 0 ? g->scale : 1;
-    return out;
+    return (gpu_gate){.experts = g->experts,
+                      .k = g->k,
+                      .prototypes = g->kind == LUO_GATE_KTOP1 ? g->k : 1,
+                      .groups = groups,
+                      .kept = g->groups_kept > 0 ? g->groups_kept : groups,
+                      .sigmoid = sigmoid,
+                      .sam = g->kind == LUO_GATE_SAM,
+                      .divides = luo_gate_divides(g),
+                      .scale = luo_gate_scale(g)};
 }
 
 /* ---- counts ---- */

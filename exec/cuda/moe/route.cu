@@ -102,8 +102,8 @@ __device__ __forceinline__ void take_largest(const token_room &r, int lo, int hi
     }
 }
 
-/* Sum of the two best scores of a group, of the one if it has no more. */
-__device__ __forceinline__ double group_score(const double *score, int n)
+/* Sum of the two best scores of a group, of the one if it has no more or one counts. */
+__device__ __forceinline__ double group_score(const double *score, int n, bool one)
 {
     double first = -INFINITY, second = -INFINITY;
     for (int e = 0; e < n; e++) {
@@ -112,14 +112,15 @@ __device__ __forceinline__ double group_score(const double *score, int n)
         else
             second = fmax(second, score[e]);
     }
-    return n > 1 ? first + second : first;
+    return n > 1 && !one ? first + second : first;
 }
 
 /* Scores of the groups that are not kept become -INFINITY. */
 __device__ __forceinline__ void keep_groups(const gpu_gate &g, const token_room &r, int lane)
 {
     const int each = g.experts / g.groups;
-    for (int i = lane; i < g.groups; i += WARP) r.group[i] = group_score(r.score + i * each, each);
+    for (int i = lane; i < g.groups; i += WARP)
+        r.group[i] = group_score(r.score + i * each, each, !g.sigmoid);
     __syncwarp();
     for (int dropped = g.groups - g.kept; dropped > 0; dropped--) {
         int worst = -1;
@@ -161,12 +162,12 @@ __device__ __forceinline__ void choose(const gpu_gate &g, const token_room &r, c
             r.score[e] = r.p[e] + (bias ? static_cast<double>(bias[e]) : 0);
         }
         __syncwarp();
-        keep_groups(g, r, lane);
     } else {
         for (int i = 0; i < g.prototypes; i++) softmax(r.p + i * each, each, lane);
         for (int e = lane; e < g.experts; e += WARP) r.score[e] = r.p[e];
         __syncwarp();
     }
+    if (!g.sam) keep_groups(g, r, lane);
     if (g.prototypes > 1) {
         for (int i = 0; i < g.prototypes; i++)
             take_largest(r, i * each, (i + 1) * each, i, 1, lane);
@@ -192,7 +193,7 @@ __global__ void route(int64_t t, gpu_gate g, const float *logits, const float *b
         probabilities[token * g.experts + e] = static_cast<float>(r.p[e]);
     double sum = 0;
     for (int j = 0; j < g.k; j++) sum += r.p[r.chosen[j]];
-    const double by = g.scale > 0 ? g.scale / sum : 1;
+    const double by = g.scale / (g.divides ? sum : 1);
     for (int j = lane; j < g.k; j += WARP) {
         weights[token * g.k + j] = static_cast<float>(r.p[r.chosen[j]] * by);
         ids[token * g.k + j] = static_cast<float>(r.chosen[j]);
@@ -287,19 +288,19 @@ __device__ __forceinline__ int misaligned(const gpu_gate &g, const float *p, con
     return n;
 }
 
-/* Gradients of the chosen probabilities from those of the weights, which may be divided by their
- * sum: w = scale p / sum, so that dp = (g - sum g w / scale) scale / sum. A dropped choice has
- * neither g nor w, but stands in the sum. */
+/* Gradients of the chosen probabilities from those of the weights: w = scale p, dp = scale g, or
+ * divided by their sum: w = scale p / sum, so that dp = (g - sum g w / scale) scale / sum. A
+ * dropped choice has neither g nor w, but stands in the sum. */
 __device__ __forceinline__ void chosen_dx(const gpu_gate &g, const float *dw, const float *w,
                                           const float *id, const float *p, float *dp, int lane)
 {
-    const float scale = g.scale > 0 ? static_cast<float>(g.scale) : 1;
+    const float scale = static_cast<float>(g.scale);
     float sum = 0, mean = 0;
-    for (int j = 0; j < g.k && g.scale > 0; j++) {
+    for (int j = 0; j < g.k && g.divides; j++) {
         sum += p[expert_of(id[j])];
         if (id[j] >= 0) mean += dw[j] * w[j] / scale;
     }
-    const float ratio = g.scale > 0 ? scale / sum : 1;
+    const float ratio = g.divides ? scale / sum : scale;
     for (int j = lane; j < g.k; j += WARP)
         dp[expert_of(id[j])] += ((id[j] < 0 ? 0 : dw[j]) - mean) * ratio;
 }

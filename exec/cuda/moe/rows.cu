@@ -109,6 +109,53 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
     if (threadIdx.x == 0 && choice < n) dweights[choice] = sum[0];
 }
 
+/* ---- shared experts: every token by a sigmoid ---- */
+
+__device__ __forceinline__ float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+template <int M>
+__global__ void __launch_bounds__(GPU_TEAM_MOST)
+    token_gate(int64_t t, int64_t h, const float *logits, gpu_array x, gpu_array y)
+{
+    constexpr int V = gpu_width<M>;
+    const int64_t token = team_row(), lo = token * h;
+    if (token >= t) return;
+    const float by = sigmoid(logits[token]);
+    for (int64_t i = threadIdx.x * V; i < h; i += gpu_chunk<V>(UNITS)) {
+        gpu_row<M, UNITS> u;
+        u.load(x, lo + i, lo + h);
+        gpu_write(
+            y, lo + i, lo + h, [by](float v) { return by * v; }, u);
+    }
+}
+
+template <int M>
+__global__ void __launch_bounds__(GPU_TEAM_MOST)
+    token_gate_dx(int64_t t, int64_t h, gpu_array dy, const float *logits, gpu_array x,
+                  float *dlogits, gpu_array dx)
+{
+    constexpr int V = gpu_width<M>;
+    __shared__ gpu_rendezvous<1> shared;
+    const int64_t token = team_row(), lo = token * h, end = token < t ? h : 0;
+    const float logit = token < t ? logits[token] : 0, by = sigmoid(logit);
+    float sum[1] = {0};
+    for (int64_t i = threadIdx.x * V; i < end; i += gpu_chunk<V>(UNITS)) {
+        gpu_row<M, UNITS> d, u;
+        d.load(dy, lo + i, lo + h);
+        u.load(x, lo + i, lo + h);
+        gpu_each(
+            lo + i, lo + h, [&sum](float g, float v) { sum[0] = fmaf(g, v, sum[0]); }, d, u);
+        gpu_write(
+            dx, lo + i, lo + h, [by](float g) { return by * g; }, d);
+    }
+    int turn = 0;
+    gpu_team_sum(sum, shared, turn);
+    if (threadIdx.x == 0 && token < t) dlogits[token] = sum[0] * by * sigmoid(-logit);
+}
+
 /* Teams for rows of h elements, in units of this mode. */
 dim3 team_of(int64_t h, int mode)
 {
@@ -156,4 +203,22 @@ cudaError_t gpu_combine_dx(cudaStream_t stream, int64_t t, int64_t h, int32_t k,
     return gpu_launch(dweights ? COMBINE_DX(mode, true) : COMBINE_DX(mode, false),
                       gpu_blocks(t * k, team.y), team, 0, stream, t * k, h, k, row_of, weights, dy,
                       read, drows, dweights);
+}
+
+cudaError_t gpu_token_gate(cudaStream_t stream, int64_t t, int64_t h, const float *logits,
+                           gpu_array x, gpu_array y)
+{
+    const int mode = gpu_row_mode(gpu_mode(x, y), h);
+    const dim3 team = team_of(h, mode);
+    return gpu_launch(GPU_OF_MODE(mode, token_gate), h > 0 ? gpu_blocks(t, team.y) : 0, team, 0,
+                      stream, t, h, logits, x, y);
+}
+
+cudaError_t gpu_token_gate_dx(cudaStream_t stream, int64_t t, int64_t h, gpu_array dy,
+                              const float *logits, gpu_array x, float *dlogits, gpu_array dx)
+{
+    const int mode = gpu_row_mode(gpu_mode(dy, x, dx), h);
+    const dim3 team = team_of(h, mode);
+    return gpu_launch(GPU_OF_MODE(mode, token_gate_dx), gpu_blocks(t, team.y), team, 0, stream, t,
+                      h, dy, logits, x, dlogits, dx);
 }

@@ -155,6 +155,24 @@ void host_run_combine_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
         weighed ? host_buf(rank, instr->out[1], task) : NULL, rank->job->attention_work);
 }
 
+/* ---- shared experts ---- */
+
+void host_run_token_gate(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    rank->x->k->token_gate(op->rows, op->cols, host_buf(rank, instr->in[0], task),
+                           host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task));
+}
+
+void host_run_token_gate_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    rank->x->k->token_gate_dx(
+        op->rows, op->cols, host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
+        host_buf(rank, instr->in[2], task), host_buf(rank, instr->out[0], task),
+        host_buf(rank, instr->out[1], task));
+}
+
 /* ---- what experts compute ---- */
 
 static int64_t rows_of(const luo_rank *rank, const luo_expert_rows *x, const void *counts,
