@@ -40,7 +40,9 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, luo_op_k
             return (luo_cpu_size){llround(sqrt(square)), a[0], a[1]};
         }
         const int64_t sequences = each > 0 ? (a[2] + each - 1) / each : 0;
-        return (luo_cpu_size){each, a[0] * sequences, a[1]};
+        const double w = a[7] > 0 && a[7] < each ? (double)a[7] : (double)each; /* of a window */
+        const double square = w * (2 * (double)each - w); /* of a sequence with as many pairs */
+        return (luo_cpu_size){llround(sqrt(square)), a[0] * sequences, a[1]};
     }
     if (size != LUO_OP_SIZE_SUM) s = (luo_cpu_size){0, in->nin, in->nout};
     for (int32_t i = 0; i < in->nin; i++)

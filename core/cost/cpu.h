@@ -4,7 +4,8 @@
  * A row of op_times is of an operation of the graph as the executor runs it: op is its kind
  * (core/graph/ops.inc), and
  *   matmul, matmul_dx, matmul_dw   m, n, k of its products together, as in the cost key
- *   attention, attention_dx        m tokens of a sequence, n heads times sequences, k head size
+ *   attention, attention_dx        m tokens of a sequence (of a window: of one that has as many
+ *                                  pairs), n heads times sequences, k head size
  *   others                         m elements that it reads and writes, n buffers read, k written;
  *                                  n = k = 0 of `add accumulate grad_norm update`
  * A kind without rows is costed by its key: products without tiles, attention, all

@@ -291,7 +291,7 @@ static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, in
     const luo_buffer *buffer = luo_bound_desc(binder->b, q);
     *h = (luo_heads){sq.hi - sq.lo, sk.hi - sk.lo, buffer->dim[2], kv_of, model->causal,
                      luo_bound_desc(binder->b, v)->dim[2], model->attention_scale,
-                     model->attention_softcap};
+                     model->attention_softcap, luo_window_of(&model->window, op->instr->layer)};
     op->heads = h;
     op->rows = buffer->dim[0];
     return LUO_OK;

@@ -46,6 +46,7 @@ typedef struct luo_heads { /* of an attention: query head j reads key-value head
     bool causal;
     int64_t u; /* elements of a value and of a result; 0: d */
     double scale, softcap; /* of scores: factor, 0: d^-1/2; c of c tanh(x / c), 0: x as it is */
+    int64_t window; /* a token sees itself and window - 1 before it; 0: all. Pre: causal */
 } luo_heads;
 
 typedef struct luo_adam { /* one AdamW step; `grad_scale` holds clipping */

@@ -209,7 +209,7 @@ static void fill_sights(const gpu_batch *d, const luo_micro_batch *mb, const int
         if (s->whole)
             cut_documents(&s->block, region + 3 * t, region + 4 * t, at + s->at);
         else
-            gpu_sights_fill(mb, order, &s->block, s->causal, at + s->at);
+            gpu_sights_fill(mb, order, &s->block, s->causal, s->window, at + s->at);
     }
 }
 

@@ -113,6 +113,7 @@ typedef struct gpu_sight { /* lists of an attention that sees a part of a micro-
     luo_block block;       /* tokens alone */
     bool whole; /* of whole documents (gpu_documents); else of a block (context/sights.h) */
     bool causal;
+    int64_t window;
     int64_t at; /* behind the first list of a region, in values */
 } gpu_sight;
 

@@ -158,7 +158,8 @@ static luo_status bind_heads(gpu_binder *b, gpu_op *op)
     }
     first[h->g] = n;
     op->heads = (gpu_heads){.n = h->n, .g = h->g, .d = h->d, .causal = h->causal, .u = h->u,
-                            .scale = h->scale, .softcap = h->softcap};
+                            .scale = h->scale, .softcap = h->softcap,
+                            .window = h->window};
     const int64_t one = (int64_t)sizeof(int32_t);
     LUO_TRY(gpu_binder_put(b, h->kv_of, one * h->n, (const void **)&op->heads.kv_of));
     LUO_TRY(gpu_binder_put(b, of, one * h->n, (const void **)&op->heads.heads_of));

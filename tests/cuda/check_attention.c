@@ -16,6 +16,7 @@ typedef struct shape {
     int32_t ndocs, kv_of[MOST_HEADS], heads_of[MOST_HEADS], heads_of_first[MOST_HEADS + 1];
     int32_t *start, *start_of, *end_of; /* documents; per token */
     bool causal;
+    int64_t window;
     gpu_type type;
 } shape;
 
@@ -58,6 +59,7 @@ static void draw_shape(gpu_case *c, shape *s)
     s->t = gpu_case_draw(c, 0, 2) == 0 ? gpu_case_draw(c, 1, 60) : gpu_case_draw(c, 100, 220);
     s->ndocs = gpu_case_coin(c) ? 1 : (int32_t)gpu_case_draw(c, 1, s->t < 5 ? s->t : 5);
     s->causal = gpu_case_coin(c);
+    if (s->causal && gpu_case_coin(c)) s->window = gpu_case_draw(c, 1, gpu_case_coin(c) ? 9 : s->t);
     group_heads(c, s);
     cut_documents(c, s);
 }
@@ -87,7 +89,7 @@ static void make(attention *x)
     x->end_of = ints(x, s->end_of, s->t);
     x->heads = (gpu_heads){
         s->n, s->g, s->d, x->kv_of->at, x->heads_of->at, x->heads_of_first->at, s->causal,
-        s->u, 0,    0};
+        s->u, 0,    0,    s->window};
 }
 static void begin(attention *x, const char *name, uint64_t seed, gpu_type type, int64_t d)
 {
@@ -127,7 +129,7 @@ static void truth_make(const attention *x, truth *w)
                                                : values(s, s->g);
         w->want[i] = zeros(n), w->mass[i] = zeros(n);
     }
-    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u, 0, 0};
+    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u, 0, 0, s->window};
     const luo_documents docs = {s->ndocs, s->start};
     w->work = malloc(luo_kernels_f64.attention_work(s->t, &h, &docs, true));
     ck_assert_ptr_nonnull(w->work);
@@ -148,7 +150,9 @@ static void each_pair(const attention *x, truth *w, pair_fn f)
     for (int64_t q = 0; q < s->t; q++)
         for (int64_t j = 0; j < s->n; j++) {
             const int64_t last = s->causal ? q + 1 : s->end_of[q], query = q * s->n + j;
-            for (int64_t k = s->start_of[q]; k < last; k++) {
+            int64_t first = s->start_of[q];
+            if (s->window > 0 && first < q + 1 - s->window) first = q + 1 - s->window;
+            for (int64_t k = first; k < last; k++) {
                 const int64_t key = k * s->g + s->kv_of[j];
                 double score = 0;
                 for (int64_t i = 0; i < s->d; i++)
@@ -237,7 +241,7 @@ static void backward(attention *x)
     for (int64_t i = 0; i < no; i++) gpu_case_set(x->a[O], i, w.want[O][i]);
     for (int64_t i = 0; i < s->t * s->n; i++) gpu_case_set(x->a[ROWS], i, w.want[ROWS][i]);
     gpu_case_run(&x->c, call_backward, x);
-    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u, 0, 0};
+    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u, 0, 0, s->window};
     const luo_documents docs = {s->ndocs, s->start};
     luo_kernels_f64.attention_dx(s->t, &h, &docs, x->a[DO_]->x, x->a[O]->x, x->a[ROWS]->x,
                                  x->a[Q]->x, x->a[K_]->x, x->a[V]->x, w.want[DQ], w.want[DK],
@@ -391,7 +395,7 @@ START_TEST(gradients_are_differences)
     begin(&x, "differences", 3 + (uint64_t)_i, GPU_F32, 3);
     x.s.u = 2 + _i;
     free(x.s.start), free(x.s.start_of), free(x.s.end_of);
-    x.s.t = 5, x.s.n = 3, x.s.g = 2, x.s.ndocs = 2, x.s.causal = _i == 0;
+    x.s.t = 5, x.s.n = 3, x.s.g = 2, x.s.ndocs = 2, x.s.causal = _i == 0, x.s.window = _i ? 0 : 2;
     group_heads(&x.c, &x.s);
     cut_documents(&x.c, &x.s);
     backward(&x);
@@ -417,7 +421,7 @@ START_TEST(documents_do_not_see_each_other)
     begin(&x, "documents", 5, of[_i].type, of[_i].d);
     shape *s = &x.s;
     free(s->start), free(s->start_of), free(s->end_of);
-    s->t = TOKENS, s->ndocs = 1, s->causal = of[_i].causal;
+    s->t = TOKENS, s->ndocs = 1, s->causal = of[_i].causal, s->window = 0;
     cut_documents(&x.c, s);
     for (int32_t i = 0; i < TOKENS; i++)
         s->start_of[i] = i < CUT ? 0 : CUT, s->end_of[i] = i < CUT ? CUT : TOKENS;

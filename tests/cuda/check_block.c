@@ -13,7 +13,7 @@ enum { MOST_HEADS = 4, MOST_TOKENS = 400 };
 enum { Q, K_, V, O, ROWS, DO_, DQ, DK, DV, ARRAYS };
 
 static struct {
-    int64_t blocks, pairs, seen, blind, pads, merged, zigzag, halves;
+    int64_t blocks, pairs, seen, blind, pads, merged, zigzag, halves, windows;
 } met;
 
 typedef struct kase {
@@ -25,6 +25,7 @@ typedef struct kase {
     int32_t ranks;
     luo_block b;
     bool causal;
+    int64_t window;
     int64_t n, g, d;
     int32_t kv_of[MOST_HEADS], heads_of[MOST_HEADS], heads_of_first[MOST_HEADS + 1];
     int32_t *sights;
@@ -92,10 +93,12 @@ static void draw_block(kase *k, bool any)
     if (gpu_case_draw(c, 0, 3) == 0)
         k->b.q = k->b.k = 0, k->b.nq = k->b.nk = t; /* exchange of heads */
     k->causal = gpu_case_coin(c);
+    if (k->causal && gpu_case_coin(c)) k->window = gpu_case_draw(c, 1, 30);
+    met.windows += k->window > 0;
     k->sights = calloc((size_t)gpu_sights_values(&k->b), sizeof *k->sights);
     ck_assert_ptr_nonnull(k->sights);
     gpu_sights_order(&k->mb, k->order, k->room);
-    gpu_sights_fill(&k->mb, k->order, &k->b, k->causal, k->sights);
+    gpu_sights_fill(&k->mb, k->order, &k->b, k->causal, k->window, k->sights);
     met.blocks++;
     met.merged += !k->b.first_keys;
 }
@@ -120,7 +123,7 @@ static bool sees(const kase *k, int64_t query, int64_t key) /* tokens of the mic
 {
     const int32_t q = k->source[query], x = k->source[key];
     if (q < 0 || x < 0 || q - k->positions[query] != x - k->positions[key]) return false;
-    return !k->causal || x <= q;
+    return !k->causal || (x <= q && (k->window == 0 || q - x < k->window));
 }
 
 /* A list of all places, each once. */
@@ -170,7 +173,7 @@ START_TEST(sights_are_all_pairs)
         end(&k);
     }
     ck_assert(met.seen > met.pairs / 50 && met.blind > 0 && met.pads > 0 && met.zigzag > 0 &&
-              met.merged > 0);
+              met.merged > 0 && met.windows > 0);
     printf("%lld blocks: %lld pairs, %lld see each other, %lld queries see nobody, %lld pads\n",
            (long long)met.blocks, (long long)met.pairs, (long long)met.seen, (long long)met.blind,
            (long long)met.pads);
@@ -182,7 +185,8 @@ END_TEST
 static luo_heads host_heads(const kase *k)
 {
     const bool capped = k->b.nk % 2 == 0; /* .. and with a scale of their own */
-    return (luo_heads){k->n, k->g, k->d, k->kv_of, k->causal, 0, capped ? 0.3 : 0, capped ? 2 : 0};
+    return (luo_heads){k->n,           k->g,     k->d, k->kv_of, k->causal, 0, capped ? 0.3 : 0,
+                       capped ? 2 : 0, k->window};
 }
 
 static void draw_heads(kase *k)

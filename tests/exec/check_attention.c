@@ -4,7 +4,7 @@
 
 #define RAW(i) c->a[i].raw
 #define X(i) c->a[i].x
-enum { T, N, G, D, DOCS };
+enum { T, N, G, D, DOCS, WINDOW };
 enum { Q, K_, V, O, ROWS, DO_, DQ, DK, DV, WORK }; /* arrays */
 
 static void shape(kase *c)
@@ -15,6 +15,7 @@ static void shape(kase *c)
     c->dim[D] = draw(c, 1, tiles ? 6 : 20);
     c->dim[DOCS] = least_of(draw(c, 1, tiles ? 2 : 6), c->dim[T]);
     c->flag[0] = coin(c);
+    c->dim[WINDOW] = c->flag[0] && coin(c) ? draw(c, 1, coin(c) ? 8 : c->dim[T] + 3) : 0;
     for (int64_t i = 0; i < c->dim[N]; i++) c->ints[0][i] = (int32_t)draw(c, 0, c->dim[G] - 1);
     int32_t *start = c->ints[1]; /* cuts, each at a place of its own */
     start[0] = 0, start[c->dim[DOCS]] = (int32_t)c->dim[T];
@@ -24,7 +25,8 @@ static void shape(kase *c)
 
 static luo_heads heads_of(const kase *c)
 {
-    return (luo_heads){c->dim[N], c->dim[G], c->dim[D], c->ints[0], c->flag[0], 0, 0, 0};
+    return (luo_heads){c->dim[N], c->dim[G], c->dim[D], c->ints[0], c->flag[0], 0, 0, 0,
+                       c->dim[WINDOW]};
 }
 static luo_documents docs_of(const kase *c)
 {
@@ -69,6 +71,7 @@ static void seen(const kase *c, int64_t q, int64_t *begin, int64_t *end)
     int64_t i = 0;
     while (start[i + 1] <= q) i++;
     *begin = start[i], *end = c->flag[0] ? q + 1 : start[i + 1];
+    if (c->dim[WINDOW] > 0 && q + 1 - c->dim[WINDOW] > *begin) *begin = q + 1 - c->dim[WINDOW];
 }
 static double log_sum(const kase *c, int64_t q, int64_t head)
 {
@@ -186,7 +189,7 @@ START_TEST(documents_do_not_see_each_other)
     enum { TOKENS = 90, HEADS = 3, SIZE = 8, ALL = TOKENS * HEADS * SIZE };
     static double q[ALL], k[ALL], v[ALL], o[2][ALL], stat[TOKENS * HEADS];
     const int32_t kv_of[HEADS] = {0, 1, 2}, start[] = {0, 40, TOKENS};
-    const luo_heads h = {HEADS, HEADS, SIZE, kv_of, _i == 0, 0, 0, 0};
+    const luo_heads h = {HEADS, HEADS, SIZE, kv_of, _i == 0, 0, 0, 0, 0};
     const luo_documents docs = {2, start};
     luo_rng rng = luo_rng_seed(5);
     for (int i = 0; i < ALL; i++) {

@@ -21,6 +21,7 @@ typedef struct setup {
     int64_t s;              /* tokens, with pads */
     int32_t docs, start[4]; /* documents, without pads */
     bool causal;
+    int64_t window;
     int32_t source[S]; /* place -> token of the sequence */
     luo_run run[S];
     luo_runs runs;
@@ -81,7 +82,7 @@ static luo_block block_of(const setup *u, int32_t q, int32_t k, bool first)
 static void go_round(const setup *u, tensors *t)
 {
     const luo_kernels *kernels = &luo_kernels_f64;
-    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0, 0, 0};
+    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0, 0, 0, u->window};
     const int32_t parts = luo_context_parts(&u->x);
     double work[4096], dk[K], dv[K];
     memset(t->dk, 0, sizeof t->dk);
@@ -174,7 +175,7 @@ END_TEST
 
 static void plain(const setup *u, const tensors *in, tensors *out)
 {
-    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0, 0, 0};
+    const luo_heads heads = {HEADS, KV, D, kv_of, u->causal, 0, 0, 0, u->window};
     const luo_documents docs = {u->docs, u->start};
     double work[4096];
     luo_kernels_f64.attention(S, &heads, &docs, in->q, in->k, in->v, out->o, out->rows, work);
@@ -185,7 +186,7 @@ static void plain(const setup *u, const tensors *in, tensors *out)
 START_TEST(whole)
 {
     double most = 0;
-    int rings = 0, both = 0, pads = 0, packed = 0;
+    int rings = 0, both = 0, pads = 0, packed = 0, windows = 0;
     tensors in, want, got;
     fill(&in);
     LUO_PROP_FOR(seed, 400) {
@@ -202,6 +203,7 @@ START_TEST(whole)
         u.docs = 1 + (int32_t)luo_rng_pick(&rng, 3);
         for (int32_t d = 1; d <= u.docs; d++)
             u.start[d] = u.start[d - 1] + 1 + (int32_t)luo_rng_pick(&rng, S / u.docs);
+        u.window = u.causal && luo_rng_pick(&rng, 2) ? 1 + (int64_t)luo_rng_pick(&rng, 7) : 0;
         order(&u);
         memset(&want, 0, sizeof want);
         plain(&u, &in, &want);
@@ -212,9 +214,10 @@ START_TEST(whole)
         both += u.x.inner > 1;
         pads += u.start[u.docs] < S;
         packed += u.docs > 1;
+        windows += u.window > 0 && parts > 1;
     }
-    printf("%d rings, %d with exchange, %d with pads, %d packed: differ by %.2g at most\n", rings,
-           both, pads, packed, most);
+    printf("%d rings, %d with windows, %d with exchange, %d with pads, %d packed: differ by %.2g\n",
+           rings, windows, both, pads, packed, most);
     ck_assert_double_lt(most, 2e-15);
 }
 END_TEST

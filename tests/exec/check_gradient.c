@@ -47,6 +47,7 @@ static int tried, near_ties;
     X("positions from the third row on", m->position_offset > 0)                                   \
     X("a scale of scores", m->attention_scale > 0)                                                 \
     X("a soft cap of scores", m->attention_softcap > 0)                                            \
+    X("a window of every second layer", m->window.tokens > 0)                                      \
     X("a soft cap of logits", m->logit_softcap > 0)                                                \
     X("linear positions",                                                                          \
       has_attention && m->position == LUO_POS_ROPE && m->rope.kind == LUO_ROPE_LINEAR)             \
@@ -242,6 +243,7 @@ static void vary(uint64_t seed, luo_model *m)
     m->attention_scale = seed / 5 % 2 ? 0.6 : 0;
     m->attention_softcap = seed / 6 % 2 ? 1.5 : 0;
     m->logit_softcap = seed % 2 ? 2 : 0;
+    if (m->causal && seed / 3 % 2) m->window = (luo_window){3, (int64_t)(seed % 2), 2, 1};
     if (m->position == LUO_POS_LEARNED) m->position_offset = (int64_t)(seed % 3);
     m->rope = (luo_rope_scaling){.kind = kinds[seed % 4], .factor = 4, .original_tokens = 8,
                                  .low_freq = 1, .high_freq = 4, .beta_fast = 4, .beta_slow = 0.5};

@@ -154,8 +154,9 @@ static double rows[MOST];
 static luo_heads heads_of(const chain *c, int64_t u)
 {
     const bool capped = c->v % 2 == 0; /* .. and with a scale of its own */
-    return (luo_heads){
-        c->n, c->g, c->d, c->ints[0], c->flag, u, capped ? 0.7 : 0, capped ? 1.5 : 0};
+    const int64_t window = c->flag ? c->t % 4 : 0; /* 0: none */
+    return (luo_heads){c->n, c->g, c->d, c->ints[0], c->flag, u, capped ? 0.7 : 0, capped ? 1.5 : 0,
+                       window};
 }
 static void attention_both(chain *c, bool back)
 {

@@ -82,7 +82,7 @@ static latents down(const layer *l)
 static void up(const layer *l, const latents *a, int lo, int n, pass *p)
 {
     static const int32_t kv_of[HEADS] = {0, 1}, positions[T] = {0, 1, 2, 3}, start[2] = {0, T};
-    const luo_heads heads = {n, n, D, kv_of, true, V, 0, 0};
+    const luo_heads heads = {n, n, D, kv_of, true, V, 0, 0, 0};
     const luo_documents docs = {1, start};
     double q[T * HEADS * D], kn[T * HEADS * NOPE], v[T * HEADS * V], yq[T * HEADS * D];
     double yk[T * HEADS * D], o[T * HEADS * V], rows[T * HEADS], od[H * HEADS * V];

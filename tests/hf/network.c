@@ -210,7 +210,11 @@ static int window_of(const network *w)
     const int window = (int)number(w->f, "sliding_window", 0);
     if (is(w, "gpt_neo")) return w->layer % 2 ? (int)number(w->f, "window_size", 256) : 0;
     if (is(w, "gemma2")) return w->layer % 2 ? 0 : window;
-    if (strncmp(w->type, "qwen", 4) == 0) return 0;
+    if (strncmp(w->type, "qwen", 4) == 0)
+        return flag(w->f, "use_sliding_window", 0) &&
+                       w->layer >= number(w->f, "max_window_layers", 28)
+                   ? window
+                   : 0;
     return window;
 }
 

@@ -8,7 +8,7 @@
 
 typedef struct context_tally { /* how often a plan had .. */
     int plans, failed, ring, a2a, both, zigzag, contiguous, shares, packed, pads, tensor, pipelines,
-        mixed, zero, cut, sequence, few, blind, again;
+        mixed, zero, cut, sequence, few, blind, again, windows;
 } context_tally;
 
 static const int32_t context_heads_of[KINDS] = {4, 8, 4, 4};
@@ -127,6 +127,8 @@ static inline void context_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, con
     const luo_plan *p = context_draw(a, &rng, dtype, &r, &line);
     luo_model model = model_of(r.model, p->layers);
     model.causal = luo_rng_pick(&rng, 5) > 0;
+    if (model.causal && luo_rng_pick(&rng, 2)) /* of every second layer */
+        model.window = (luo_window){1 + luo_rng_pick(&rng, 20), luo_rng_pick(&rng, 2), 2, 1};
     if (luo_plan_has_context(p)) {
         luo_str_addf(&name, "seed %llu: %s", (unsigned long long)seed, r.line);
         for (int32_t i = 0; i < p->npipelines; i++) {
@@ -148,6 +150,7 @@ static inline void context_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, con
         t->few += r.model == GROUPED;
         t->blind += !model.causal;
         t->again += r.recompute > 0;
+        t->windows += model.window.tokens > 0;
         context_count(t, p, model.causal);
     }
     luo_str_free(&line);
@@ -216,10 +219,10 @@ static inline void context_report(const luo_lab *lab, const context_tally *t, ui
                "%d both, %d zigzag, %d contiguous, %d with shares, %d with pads, %d with tensor "
                "parallelism; plans: %d packed, %d of several pipelines (%d mixed), %d zero 1, %d "
                "zero 2 or 3, %d sequence parallel, %d with few key-value heads, %d without mask, "
-               "%d recomputed\n",
+               "%d with windows, %d recomputed\n",
                (unsigned long long)first, (unsigned long long)last, t->plans, largest_error,
                t->ring, t->a2a, t->both, t->zigzag, t->contiguous, t->shares, t->pads, t->tensor,
                t->packed, t->pipelines, t->mixed, t->zero, t->cut, t->sequence, t->few, t->blind,
-               t->again);
+               t->windows, t->again);
 }
 #endif

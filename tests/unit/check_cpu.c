@@ -137,6 +137,10 @@ START_TEST(rows_of_attention)
     x.in.cost.a[3] = 64; /* 3 and a bit of a sequence */
     const luo_cpu_size s = luo_cpu_size_of(&x.role, &x.in, LUO_OP_ATTENTION_DX);
     ck_assert(s.m == 64 && s.n == 12 && s.k == 16);
+    x.in.cost.a[7] = 16; /* a window: 64 x 16 - 16^2 / 2 pairs are half the square of 42 */
+    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, LUO_OP_ATTENTION_DX).m, 42);
+    x.in.cost.a[7] = 80;
+    ck_assert_int_eq(luo_cpu_size_of(&x.role, &x.in, LUO_OP_ATTENTION_DX).m, 64);
 }
 END_TEST
 

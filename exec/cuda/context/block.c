@@ -15,17 +15,18 @@ static int64_t tokens_of(const luo_job *j, const gpu_op *op)
 
 static bool are_same(const gpu_sight *x, const gpu_sight *y)
 {
-    return x->whole == y->whole && x->block.q == y->block.q && x->block.nq == y->block.nq &&
-           x->block.k == y->block.k && x->block.nk == y->block.nk;
+    return x->whole == y->whole && x->window == y->window && x->block.q == y->block.q &&
+           x->block.nq == y->block.nq && x->block.k == y->block.k && x->block.nk == y->block.nk;
 }
 
-/* What is the same for all layers shares its lists. */
+/* What is the same for several layers shares its lists. */
 static luo_status find_sight(gpu_binder *b, gpu_op *op, gpu_sight s)
 {
     luo_job *j = b->job;
     gpu_batch *d = &j->batch;
     s.tokens = tokens_of(j, op);
     s.causal = op->b->heads->causal;
+    s.window = s.whole ? 0 : op->b->heads->window; /* kernels look at that of whole documents */
     for (op->sight = 0; op->sight < d->nsights; op->sight++) {
         const gpu_sight *x = &d->sight[op->sight];
         if (x->tokens != s.tokens) continue;

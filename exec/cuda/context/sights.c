@@ -48,16 +48,18 @@ static int32_t document_of(const side *s, int32_t i) /* its first token's place 
     return place_of(s, i) - s->mb->positions[s->first + s->row[i]];
 }
 
-/* Of every a those b's of its document: up to its own place (queries under a causal mask), from it
- * on (keys), or all. */
-static void span(const side *a, const side *b, bool up_to, bool from, int32_t *lo, int32_t *hi)
+/* Of every a those b's of its document that lie `back` places behind it or less, and `ahead` in
+ * front; -1: as many as there are. */
+static void span(const side *a, const side *b, int64_t back, int64_t ahead, int32_t *lo,
+                 int32_t *hi)
 {
     int32_t begin = 0, end = 0;
     for (int32_t i = 0; i < a->real; i++) {
-        const int32_t place = place_of(a, i), document = document_of(a, i);
-        while (begin < b->real && place_of(b, begin) < (from ? place : document)) begin++;
-        while (end < b->real &&
-               (up_to ? place_of(b, end) <= place : document_of(b, end) <= document))
+        const int64_t place = place_of(a, i), document = document_of(a, i);
+        const int64_t first = back >= 0 && place - back > document ? place - back : document;
+        while (begin < b->real && place_of(b, begin) < first) begin++;
+        while (end < b->real && document_of(b, end) <= document &&
+               (ahead < 0 || place_of(b, end) <= place + ahead))
             end++;
         lo[i] = begin;
         hi[i] = end;
@@ -66,10 +68,10 @@ static void span(const side *a, const side *b, bool up_to, bool from, int32_t *l
 }
 
 void gpu_sights_fill(const luo_micro_batch *mb, const int32_t *order, const luo_block *b,
-                     bool causal, int32_t *out)
+                     bool causal, int64_t window, int32_t *out)
 {
     int32_t *query = out, *key = out + 3 * b->nq;
     const side q = pick(mb, order, b->q, b->nq, query), k = pick(mb, order, b->k, b->nk, key);
-    span(&q, &k, causal, false, query + b->nq, query + 2 * b->nq);
-    span(&k, &q, false, causal, key + b->nk, key + 2 * b->nk);
+    span(&q, &k, window - 1, causal ? 0 : -1, query + b->nq, query + 2 * b->nq);
+    span(&k, &q, causal ? 0 : -1, window - 1, key + b->nk, key + 2 * b->nk);
 }

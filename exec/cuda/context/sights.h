@@ -21,7 +21,8 @@ void gpu_sights_order(const luo_micro_batch *mb, int32_t *order, int32_t *room);
  *   nk  of each of these the first query that sees it, counted in the list of queries
  *   nk  .. and the one after the last
  * Beginnings and ends ascend. A pad sees nobody and is seen by nobody.
+ * window: a token sees itself and so many less 1 before it; 0: all. Pre: then causal.
  * Cost: O(tokens of the micro-batch). See: tests/cuda/check_block.c. */
 void gpu_sights_fill(const luo_micro_batch *mb, const int32_t *order, const luo_block *block,
-                     bool causal, int32_t *out);
+                     bool causal, int64_t window, int32_t *out);
 #endif

@@ -30,9 +30,10 @@ typedef struct gpu_head_parts {
 } gpu_head_parts;
 
 typedef struct gpu_attention_args { /* one argument of every kernel */
-    int32_t t, n, g, d, u; /* u: of values and results */
-    int32_t keys;          /* t but in a block */
+    int32_t t, n, g, d, u;          /* u: of values and results */
+    int32_t keys;                   /* t but in a block */
     bool causal;
+    int32_t window;   /* tokens; 0: none. No more than t */
     float scale;      /* of scores */
     float scale_log2; /* .. times log2(e) */
     float softcap;    /* c tanh(x / c) of them; 0: as they are; the simple kernels */
@@ -62,16 +63,18 @@ typedef struct gpu_span {
  * tile has room for more: nobody reads what comes of it. */
 static __device__ __forceinline__ gpu_span gpu_keys_of(const gpu_attention_args &a, int32_t i)
 {
-    const int32_t at = i < a.t ? i : a.t - 1;
-    const gpu_span s = {__ldg(a.start_of + at), a.causal ? at + 1 : __ldg(a.end_of + at)};
+    const int32_t at = i < a.t ? i : a.t - 1, start = __ldg(a.start_of + at);
+    const bool cut = a.window > 0 && at - start >= a.window;
+    const gpu_span s = {cut ? at + 1 - a.window : start, a.causal ? at + 1 : __ldg(a.end_of + at)};
     return s;
 }
 
 /* Queries that see key j; both ends ascend with j. */
 static __device__ __forceinline__ gpu_span gpu_queries_of(const gpu_attention_args &a, int32_t j)
 {
-    const int32_t at = j < a.t ? j : a.t - 1;
-    const gpu_span s = {a.causal ? at : __ldg(a.start_of + at), __ldg(a.end_of + at)};
+    const int32_t at = j < a.t ? j : a.t - 1, end = __ldg(a.end_of + at);
+    const bool cut = a.window > 0 && end - at > a.window;
+    const gpu_span s = {a.causal ? at : __ldg(a.start_of + at), cut ? at + a.window : end};
     return s;
 }
 
@@ -147,6 +150,7 @@ static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_he
     a.d = (int32_t)heads->d;
     a.u = (int32_t)(heads->u > 0 ? heads->u : heads->d);
     a.causal = heads->causal;
+    a.window = (int32_t)(heads->window < t ? heads->window : t);
     const double scale = heads->scale > 0 ? heads->scale : 1 / sqrt((double)heads->d);
     a.scale = (float)scale;
     a.scale_log2 = (float)(1.4426950408889634 * scale);

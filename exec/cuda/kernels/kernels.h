@@ -227,6 +227,8 @@ typedef struct gpu_heads {
     bool causal;
     int64_t u;             /* elements of a value and of a result; 0: d */
     double scale, softcap; /* of scores: factor, 0: d^-1/2; c of c tanh(x / c), 0: x as it is */
+    int64_t window; /* a token sees itself and window - 1 before it; 0: all. Pre: causal. Of a block
+                       its lists have it */
 } gpu_heads;
 cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads,
                           const int32_t *start_of, const int32_t *end_of, gpu_array q, gpu_array k,
