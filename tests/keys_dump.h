@@ -180,6 +180,7 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_I(norm_offset);
     DUMP_I(position_offset);
     DUMP_D(partial_rotary);
+    DUMP_D(rope_local_base);
     DUMP_D(embedding_scale);
     DUMP_D(attention_scale);
     DUMP_D(attention_softcap);

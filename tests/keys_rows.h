@@ -96,6 +96,7 @@ static const char variants[] =
     "post_norms: true\n"
     "norm_offset: true\n"
     "partial_rotary: 0.5\n"
+    "rope_local_base: 20000\n"
     "embedding_scale: 8\n"
     "attention_scale: 0.25\n"
     "attention_softcap: 50\n"
@@ -333,11 +334,14 @@ static const row model_rows[] = {
     {llama, "model.position_offset", NULL, "position_offset: 2\n",
      "`position_offset` goes with `position` learned"},
     {variants, "model.partial_rotary", "rotary: 0.5", "rotary: 0.25", NULL},
+    {variants, "model.rope_local_base", "base: 20000", "base: 30000", NULL},
+    {variants, "model.rope_local_base", "sliding_window: {", "#",
+     "`rope_local_base` is of layers with a window"},
     {variants, "model.embedding_scale", "embedding_scale: 8", "embedding_scale: 9", NULL},
     {variants, "model.attention_scale", "attention_scale: 0.25", "attention_scale: 0.5", NULL},
     {variants, "model.attention_softcap", "softcap: 50", "softcap: 51", NULL},
     {variants, "model.logit_softcap", "softcap: 30", "softcap: 31", NULL},
-    {variants, "model.sliding_window", "sliding_window: {", "#", NULL},
+    {llama, "model.sliding_window", NULL, "sliding_window: {tokens: 32}\n", NULL},
     {variants, "model.sliding_window", "sliding_window: {", "causal: false\nsliding_window: {",
      "`sliding_window` goes with `causal` true"},
     {variants, "sliding_window.tokens", "tokens: 32", "tokens: 33", NULL},

@@ -134,6 +134,7 @@ static void print_variants(FILE *out, const luo_model *model)
         const char *key;
         double value, usual;
     } numbers[] = {{"position_offset", (double)model->position_offset, 0},
+                   {"rope_local_base", model->rope_local_base, 0},
                    {"partial_rotary", model->partial_rotary, 1},
                    {"embedding_scale", model->embedding_scale, 1},
                    {"attention_scale", model->attention_scale, 0},

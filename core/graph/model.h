@@ -155,6 +155,7 @@ typedef struct luo_model {
     luo_activation activation;
     luo_position position;
     double norm_eps, rope_base;
+    double rope_local_base; /* of layers with a window, which are not scaled; 0: as of all others */
     double partial_rotary;  /* share of a head that rotary positions turn; 0: all of it */
     double embedding_scale; /* factor of embeddings; 0: 1 */
     double attention_scale; /* factor of scores; 0: 1 / sqrt(head_dim) */

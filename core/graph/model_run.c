@@ -11,8 +11,6 @@ static const char *key_without_kernel(const luo_model *model)
         bool is;
         const char *key;
     } keys[] = {
-        /* layers with a window have another base */
-        {model->type && strcmp(model->type, "gemma3_text") == 0, "model_type: gemma3_text"},
         {model->rope.kind == LUO_ROPE_LONGROPE, "rope_scaling.kind: longrope"},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

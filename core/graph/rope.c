@@ -11,12 +11,8 @@ int64_t luo_rope_pairs(const luo_model *model)
     return (int64_t)((double)model->head_dim * share) / 2;
 }
 
-bool luo_rope_is_plain(const luo_model *model)
-{
-    return model->rope.kind == LUO_ROPE_PLAIN || model->rope.kind == LUO_ROPE_DYNAMIC;
-}
-
-double luo_rope_factor(const luo_model *model)
+/* Of sines and cosines: yarn sharpens the softmax by it. */
+static double factor_of(const luo_model *model)
 {
     const luo_rope_scaling *r = &model->rope;
     if (r->kind != LUO_ROPE_YARN) return 1;
@@ -48,7 +44,7 @@ static double ramp(const luo_model *model, int64_t pair)
     return fmin(1, fmax(0, ((double)pair - low) / width));
 }
 
-void luo_rope_frequencies(const luo_model *model, double *out)
+static void find_frequencies(const luo_model *model, double *out)
 {
     const luo_rope_scaling *r = &model->rope;
     const int64_t n = luo_rope_pairs(model);
@@ -57,8 +53,23 @@ void luo_rope_frequencies(const luo_model *model, double *out)
         const double rounds = (double)r->original_tokens * plain / (2 * PI);
         const double share = r->kind == LUO_ROPE_LINEAR   ? 1
                              : r->kind == LUO_ROPE_LLAMA3 ? slow_share(r, rounds)
-                             : r->kind == LUO_ROPE_YARN   ? ramp(model, i)
-                                                          : 0;
-        out[i] = share > 0 ? plain * (share / r->factor + 1 - share) : plain;
+                                                          : ramp(model, i);
+        out[i] = plain * (share / r->factor + 1 - share);
     }
+}
+
+luo_turns luo_rope_turns(const luo_model *model, int64_t layer, double *room)
+{
+    const luo_rope_kind kind = model->rope.kind;
+    luo_turns by = {.base = model->rope_base,
+                    .factor = factor_of(model),
+                    .turned = 2 * (int)luo_rope_pairs(model)};
+    if (model->rope_local_base > 0 && luo_window_of(&model->window, layer) > 0) {
+        by.base = model->rope_local_base;
+        by.factor = 1;
+    } else if (kind != LUO_ROPE_PLAIN && kind != LUO_ROPE_DYNAMIC) {
+        find_frequencies(model, room);
+        by.frequency = room;
+    }
+    return by;
 }

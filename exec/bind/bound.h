@@ -141,6 +141,7 @@ typedef struct luo_bound_op {
                                    k) is what the counts say */
     const luo_expert_rows *experts; /* grouped, rows_activation and their gradients */
     const luo_heads *heads;     /* attention, attention_dx */
+    const luo_turns *turns;     /* rope, latent and their gradients */
     /* The same where tokens are out of order: queries and keys that are here; runs are set when a
      * micro-batch is at hand. NULL: documents lie whole and one behind the other. */
     const luo_block *block;

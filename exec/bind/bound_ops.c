@@ -2,6 +2,7 @@
  * operands), as sizes and buffers. */
 #include <string.h>
 
+#include "core/graph/rope.h"
 #include "core/hspmd/bounds.h"
 #include "core/plan/annotated.h"
 #include "exec/bind/bound_internal.h"
@@ -263,6 +264,12 @@ static luo_status bind_matmul_dw(luo_binder *binder, luo_bound_op *op)
 
 static luo_status bind_rope(luo_binder *binder, luo_bound_op *op)
 {
+    const luo_model *model = binder->b->config->model;
+    luo_turns *turns = LUO_NEW(binder->arena, luo_turns);
+    double *room = LUO_NEW_N(binder->arena, double, luo_rope_pairs(model));
+    if (!turns || !room) return luo_err_nomem(binder->err);
+    *turns = luo_rope_turns(model, op->instr->layer, room);
+    op->turns = turns;
     LUO_TRY(first_token(binder, op, op->instr->in[0], &op->lo));
     return first_token(binder, op, op->instr->in[1], &op->depth);
 }

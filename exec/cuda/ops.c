@@ -183,16 +183,11 @@ static luo_status bind_attention_dx(gpu_binder *b, gpu_op *op)
 
 static luo_status bind_turns(gpu_binder *b, gpu_op *op)
 {
-    const luo_model *model = b->job->x->config.model;
-    const int64_t n = luo_rope_pairs(model);
-    op->turns = (luo_turns){.base = model->rope_base,
-                              .factor = luo_rope_factor(model),
-                              .turned = 2 * (int)luo_rope_pairs(model)};
-    if (luo_rope_is_plain(model)) return LUO_OK;
-    double *at = LUO_NEW_N(b->tmp, double, n);
-    if (!at) return luo_err_nomem(b->err);
-    luo_rope_frequencies(model, at);
-    return gpu_binder_put(b, at, n * (int64_t)sizeof *at, (const void **)&op->turns.frequency);
+    const double *radians = op->b->turns->frequency;
+    const int64_t bytes = op->b->turns->turned / 2 * (int64_t)sizeof *radians;
+    op->turns = *op->b->turns;
+    return radians ? gpu_binder_put(b, radians, bytes, (const void **)&op->turns.frequency)
+                   : LUO_OK;
 }
 
 static luo_status rope(luo_rank *r, const gpu_op *op, int32_t task, bool back)

@@ -7,7 +7,7 @@ static void rope(luo_rank *rank, const luo_bound_op *op, int32_t task, bool back
     for (int32_t k = 0; k < 2; k++) {
         const luo_buffer *buffer = luo_bound_desc(&rank->job->b, instr->in[k]);
         rank->x->k->rope(buffer->dim[0], buffer->dim[1], buffer->dim[2],
-                         rank->x->turns, back,
+                         *op->turns, back,
                          rank->mb.positions + (k ? op->depth : op->lo),
                          host_buf(rank, instr->in[k], task), host_buf(rank, instr->out[k], task));
     }
@@ -28,7 +28,7 @@ void host_run_latent(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const luo_instr *instr = op->instr;
     const luo_buffer *q = luo_bound_desc(&rank->job->b, instr->in[0]);
     const int64_t turned = luo_bound_desc(&rank->job->b, instr->in[2])->dim[1];
-    rank->x->k->latent(q->dim[0], q->dim[1], q->dim[2], turned, rank->x->turns,
+    rank->x->k->latent(q->dim[0], q->dim[1], q->dim[2], turned, *op->turns,
                        rank->mb.positions + op->lo, host_buf(rank, instr->in[0], task),
                        host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
                        host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task));
@@ -40,7 +40,7 @@ void host_run_latent_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const luo_buffer *q = luo_bound_desc(&rank->job->b, instr->in[0]);
     const luo_buffer *shared = luo_bound_desc(&rank->job->b, instr->out[2]);
     rank->x->k->latent_dx(shared->dim[0], q->dim[1], q->dim[2], shared->dim[1],
-                          rank->x->turns, rank->mb.positions + op->lo,
+                          *op->turns, rank->mb.positions + op->lo,
                           host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
                           host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
                           host_buf(rank, instr->out[2], task));

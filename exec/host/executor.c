@@ -26,23 +26,6 @@ static luo_status choose(luo_exec *exec, luo_err *err)
                        luo_dtype_name(exec->config.dtype));
 }
 
-/* Models without rotary positions have a base of 0, which nobody asks for; who measures calls
- * alone has no model. */
-static luo_status find_turns(luo_exec *exec, luo_err *err)
-{
-    const luo_model *model = exec->config.model;
-    if (!model) return LUO_OK;
-    exec->turns = (luo_turns){.base = model->rope_base,
-                              .factor = luo_rope_factor(model),
-                              .turned = 2 * (int)luo_rope_pairs(model)};
-    if (luo_rope_is_plain(model)) return LUO_OK;
-    double *at = LUO_NEW_N(exec->arena, double, luo_rope_pairs(model));
-    if (!at) return luo_err_nomem(err);
-    luo_rope_frequencies(model, at);
-    exec->turns.frequency = at;
-    return LUO_OK;
-}
-
 static luo_status open_mpi(luo_exec *exec, luo_err *err)
 {
     int *limit, found = 0;
@@ -98,7 +81,6 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
     exec->config.messages_inside = !config->calls_beside;
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
     luo_status st = choose(exec, err);
-    if (st == LUO_OK) st = find_turns(exec, err);
     if (st == LUO_OK) st = open_mpi(exec, err);
     if (st == LUO_OK) st = luo_gatherer_open(exec->p2p, wait_gather, exec, &exec->gatherer, err);
     if (st == LUO_OK)

@@ -143,7 +143,6 @@ struct luo_exec {
     int tag_limit;
     bool spins; /* there are cores enough for every rank of this host */
     luo_gatherer *gatherer;
-    luo_turns turns; /* of rotary positions */
     struct host_sums *sums; /* of a step in parts; NULL: none yet */
 };
 

@@ -111,11 +111,22 @@ static double scaling(const network *w, const char *key, double otherwise)
     return json_is_number(v) ? json_number_value(v) : otherwise;
 }
 
-/* Radians a position of pair i of n elements; with `rope_scaling` as YaRN has it. */
+/* Of every sixth layer, or so, of a gemma3_text attention sees everything. */
+static int is_global(const network *w)
+{
+    return (w->layer + 1) % (int)number(w->f, "sliding_window_pattern", 6) == 0;
+}
+
+/* Radians a position of pair i of n elements; with `rope_scaling` as YaRN has it, or linear. */
 static double frequency(const network *w, int i, int n)
 {
-    const double base = number(w->f, is(w, "gpt_neox") ? "rotary_emb_base" : "rope_theta", 10000);
+    const int two = is(w, "gemma3_text");
+    const double base =
+        two && !is_global(w)
+            ? number(w->f, "rope_local_base_freq", 10000)
+            : number(w->f, is(w, "gpt_neox") ? "rotary_emb_base" : "rope_theta", two ? 1e6 : 10000);
     const double plain = pow(base, -2.0 * i / n), factor = scaling(w, "factor", 1);
+    if (two) return is_global(w) ? plain / factor : plain;
     const double length = scaling(w, "original_max_position_embeddings", 1);
     if (factor == 1) return plain;
     double low =
@@ -210,6 +221,7 @@ static int window_of(const network *w)
     const int window = (int)number(w->f, "sliding_window", 0);
     if (is(w, "gpt_neo")) return w->layer % 2 ? (int)number(w->f, "window_size", 256) : 0;
     if (is(w, "gemma2")) return w->layer % 2 ? 0 : window;
+    if (is(w, "gemma3_text")) return is_global(w) ? 0 : window;
     if (strncmp(w->type, "qwen", 4) == 0)
         return flag(w->f, "use_sliding_window", 0) &&
                        w->layer >= number(w->f, "max_window_layers", 28)
@@ -248,7 +260,7 @@ static double *attention(const network *w, const double *x)
         qkv[2] = linear(w, "self_attn.v_proj", x, w->t);
     }
     if (is(w, "opt")) turned = 0, out = "self_attn.out_proj";
-    if (strncmp(w->type, "qwen3", 5) == 0) {
+    if (strncmp(w->type, "qwen3", 5) == 0 || is(w, "gemma3_text")) {
         qkv[0] = norm(w, "self_attn.q_norm", qkv[0], w->t * w->heads, w->d);
         qkv[1] = norm(w, "self_attn.k_norm", qkv[1], w->t * w->groups, w->d);
     }
@@ -460,13 +472,14 @@ static void layer(const network *w, double *x)
     if (is(w, "opt")) first = "self_attn_layer_norm", second = "final_layer_norm";
     const double *a = norm(w, first, x, w->t, w->h);
     const double *made = w->type[0] == 'd' ? latent(w, a) : attention(w, a);
-    if (is(w, "gemma2")) {
+    const int four = is(w, "gemma2") || is(w, "gemma3_text"); /* norms */
+    if (four) {
         made = norm(w, second, made, w->t, w->h);
         second = "pre_feedforward_layernorm";
     }
     add(x, made, n);
     made = feed_forward(w, norm(w, second, x, w->t, w->h));
-    if (is(w, "gemma2")) made = norm(w, "post_feedforward_layernorm", made, w->t, w->h);
+    if (four) made = norm(w, "post_feedforward_layernorm", made, w->t, w->h);
     add(x, made, n);
 }
 

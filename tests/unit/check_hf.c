@@ -243,8 +243,13 @@ START_TEST(positions_are_scaled)
     ck_assert(m->rope.attention_factor == 0);
     m = good(arena, SMALL("gemma3_text") GROUPS(4) ", \"rope_parameters\": {\"full_attention\": "
              "{\"rope_type\": \"linear\", \"factor\": 8, \"rope_theta\": 2e6}, "
-             "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 1e4}}}");
+             "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 15000}}}");
     ck_assert(m->rope.kind == LUO_ROPE_LINEAR && m->rope_base == 2e6);
+    ck_assert(m->rope_local_base == 15000);
+    m = good(arena, SMALL("gemma3_text") GROUPS(4) "}");
+    ck_assert(m->rope_local_base == 10000);
+    m = good(arena, SMALL("gemma3_text") GROUPS(4) ", \"sliding_window\": null}");
+    ck_assert(m->rope_local_base == 0);
     m = good(arena, SMALL("llama") ", \"rope_parameters\": {\"rope_type\": \"default\"}}");
     ck_assert(m->rope.kind == LUO_ROPE_PLAIN && m->rope_base == 10000);
     luo_arena_free(arena);
@@ -311,7 +316,7 @@ static const struct {
     {"DeepSeek-V2", 4096, NULL},          {"DeepSeek-V3", 4096, NULL},
     {"GPT-NeoX-20B", 2048, NULL},         {"Falcon-7B", 2048, NULL},
     {"Phi-3-mini", 2047, NULL},           {"OPT-125M", 2048, NULL},
-    {"GPT-Neo-1.3B", 256, NULL},
+    {"GPT-Neo-1.3B", 256, NULL},          {"Gemma-3-1B", 4096, NULL},
     {"Qwen1.5-MoE-A2.7B", 2048, NULL},    {"GPT-2", 1024, NULL},
 };
 

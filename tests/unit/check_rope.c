@@ -44,9 +44,11 @@ START_TEST(kinds)
     for (int kind = LUO_ROPE_PLAIN; kind <= LUO_ROPE_YARN; kind++) {
         const luo_model m = model_of((luo_rope_kind)kind);
         ck_assert_int_eq(luo_rope_pairs(&m), PAIRS);
-        ck_assert(luo_rope_is_plain(&m) == (kind == LUO_ROPE_PLAIN || kind == LUO_ROPE_DYNAMIC));
-        luo_rope_frequencies(&m, at);
-        for (int i = 0; i < PAIRS; i++) {
+        const luo_turns by = luo_rope_turns(&m, 0, at);
+        const bool of_base = kind == LUO_ROPE_PLAIN || kind == LUO_ROPE_DYNAMIC;
+        ck_assert(by.base == 500000 && by.turned == 2 * PAIRS);
+        ck_assert_ptr_eq(by.frequency, of_base ? NULL : at);
+        for (int i = 0; i < PAIRS && !of_base; i++) {
             const double want = kind == LUO_ROPE_LINEAR   ? plain(&m, i) / 8
                                 : kind == LUO_ROPE_LLAMA3 ? llama3(&m, i)
                                 : kind == LUO_ROPE_YARN   ? yarn(&m, i)
@@ -54,8 +56,7 @@ START_TEST(kinds)
             ck_assert_msg(fabs(at[i] - want) <= 1e-13 * want, "%d, pair %d: %.17g, not %.17g", kind,
                           i, at[i], want);
         }
-        const double factor = luo_rope_factor(&m);
-        ck_assert(fabs(factor - (kind == LUO_ROPE_YARN ? 1.2079441541679836 : 1)) < 1e-15);
+        ck_assert(fabs(by.factor - (kind == LUO_ROPE_YARN ? 1.2079441541679836 : 1)) < 1e-15);
     }
 }
 END_TEST
@@ -68,12 +69,30 @@ START_TEST(of_latent_attention)
     m.latent = (luo_latent){0, 8, 4, 4, 5};
     m.rope_base = 100;
     ck_assert_int_eq(luo_rope_pairs(&m), 2);
-    luo_rope_frequencies(&m, at);
+    ck_assert_ptr_eq(luo_rope_turns(&m, 0, at).frequency, at);
     ck_assert(fabs(at[0] - 0.125) < 1e-15 && fabs(at[1] - 0.0125) < 1e-15);
     m.rope.kind = LUO_ROPE_YARN;
     m.rope.attention_factor = 1.5;
-    ck_assert(luo_rope_factor(&m) == 1.5);
+    ck_assert(luo_rope_turns(&m, 0, at).factor == 1.5);
 }
 END_TEST
 
-LUO_SUITE("graph.rope", LUO_T(kinds), LUO_T(of_latent_attention))
+/* Layers with a window have the other base, as it is; those without are scaled. */
+START_TEST(of_windows)
+{
+    luo_model m = model_of(LUO_ROPE_YARN);
+    double at[PAIRS];
+    m.window = (luo_window){1024, 0, 6, 5};
+    for (int64_t layer = 0; layer < 12; layer++) {
+        const bool global = layer % 6 == 5;
+        m.rope_local_base = 10000;
+        const luo_turns two = luo_rope_turns(&m, layer, at);
+        ck_assert(two.base == (global ? 500000 : 10000) && (two.factor > 1) == global);
+        ck_assert_ptr_eq(two.frequency, global ? at : NULL);
+        m.rope_local_base = 0;
+        ck_assert_ptr_eq(luo_rope_turns(&m, layer, at).frequency, at);
+    }
+}
+END_TEST
+
+LUO_SUITE("graph.rope", LUO_T(kinds), LUO_T(of_latent_attention), LUO_T(of_windows))

@@ -77,6 +77,7 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              GIVEN_REAL("rope_beta_slow", rope.beta_slow),
                                              GIVEN_REAL("rope_attention_factor",
                                                         rope.attention_factor),
+                                             GIVEN_REAL("rope_local_base", rope_local_base),
                                              GIVEN_FLAG(norm_offset),
                                              GIVEN_WHOLE("position_offset", position_offset),
                                              GIVEN_REAL("partial_rotary", partial_rotary),

@@ -69,6 +69,9 @@ void hf_expect_flag(hf_reader *hf, const char *key, bool good, const char *why);
 
 /* rope_scaling of older files, rope_parameters of newer ones. */
 void hf_take_rope(hf_reader *hf);
+/* The base of layers with a window, whose positions are not scaled: of key (older files), or
+ * rope_theta of rope_parameters.sliding_attention. Pre: windows are taken. */
+void hf_take_local_rope(hf_reader *hf, const hf_key *key);
 /* Layers with attention over a window: layer_types where the file has them, else layers first ..
  * first + each - 1 of every `every`. key: its size, standard: of the class, NULL: none. */
 typedef struct hf_windows {

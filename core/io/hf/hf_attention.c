@@ -105,6 +105,21 @@ void hf_take_rope(hf_reader *hf)
     }
 }
 
+void hf_take_local_rope(hf_reader *hf, const hf_key *key)
+{
+    const luo_doc_node *newer = luo_doc_get(hf_use(hf, "rope_parameters"), "sliding_attention");
+    const char *kind = luo_doc_text(newer, "rope_type");
+    hf_use(hf, key->theirs);
+    if (!hf_has(hf, "sliding_window.tokens")) return;
+    if (kind && strcmp(kind, "default") != 0)
+        luo_doc_error(hf->doc, newer, "`%s` is of kind `%.60s`; `default` is expected for layers "
+                      "with a window.", newer->key, kind);
+    if (luo_doc_get(newer, "rope_theta"))
+        hf_take_in(hf, newer, &(hf_key){"rope_theta", key->ours, NULL});
+    else
+        hf_take(hf, key);
+}
+
 /* ---- windows ---- */
 
 static bool in_window(const hf_windows *w, int64_t layer)

@@ -132,8 +132,10 @@ static void write_rest_gemma(const writer *w)
     snprintf(text, sizeof text, "%.15g", by > 0 ? 1 / (by * by) : (double)m->head_dim);
     luo_jsonw_word(w->json, "query_pre_attn_scalar", text);
     write_window(w, "sliding_window");
-    if (is_type(w, "gemma3_text"))
-        luo_jsonw_int(w->json, "sliding_window_pattern", m->window.every);
+    if (!is_type(w, "gemma3_text")) return;
+    luo_jsonw_int(w->json, "sliding_window_pattern", m->window.every);
+    snprintf(text, sizeof text, "%.15g", m->rope_local_base);
+    if (m->rope_local_base > 0) luo_jsonw_word(w->json, "rope_local_base_freq", text);
 }
 
 static const char *gelu_of(const writer *w, const char *by_tanh)

@@ -246,8 +246,8 @@ static void rest_gemma3(hf_reader *hf)
     if (every < 1) hf_refuse(hf, a ? a : b, "1 or more is expected");
     rest_gemma(hf);
     query_scale(hf);
-    hf_use(hf, "rope_local_base_freq"); /* of layers with a window: costs nothing */
     hf_take_window(hf, &(hf_windows){"sliding_window", "4096", 0, every, every - 1});
+    hf_take_local_rope(hf, &(hf_key){"rope_local_base_freq", "rope_local_base", "10000"});
 }
 
 /* ---- phi, gpt-neox, falcon ---- */

@@ -25,7 +25,7 @@ typedef struct model_yaml {
     bool qk_norm, tied_embeddings, linear_bias, out_bias, qkv_bias, causal;
     bool parallel_residual, shared_norm, post_norms, norm_offset;
     int64_t position_offset;
-    double rope_base, norm_eps, partial_rotary;
+    double rope_base, rope_local_base, norm_eps, partial_rotary;
     double embedding_scale, attention_scale, attention_softcap, logit_softcap;
     luo_rope_scaling rope;
     luo_window window;
@@ -92,6 +92,7 @@ static const struct {
     {"features", LUO_KEYS_TABLES, true},     {"bottom_mlp", LUO_KEYS_BOTTOM, true},
     {"mlp", LUO_KEYS_TABLES, true},          {"out_bias", LUO_KEYS_ATTENTION, false},
     {"rope_scaling", LUO_KEYS_GROUPED, false},
+    {"rope_local_base", LUO_KEYS_GROUPED, false},
     {"partial_rotary", LUO_KEYS_GROUPED, false},
     {"parallel_residual", LUO_KEYS_ATTENTION, false},
     {"shared_norm", LUO_KEYS_ATTENTION, false},
@@ -272,6 +273,7 @@ static void check_layers(luo_doc *doc, const luo_model *model)
 {
     const luo_doc_node *rope = at_key(doc, "rope_scaling"), *window = at_key(doc, "sliding_window");
     const luo_doc_node *offset = at_key(doc, "position_offset");
+    const luo_doc_node *local = at_key(doc, "rope_local_base");
     const luo_rope_kind kind = model->rope.kind;
     if (model->type) luo_read_hf_check(doc, at_key(doc, "model_type"), model->family);
     if (model->shared_norm && !model->parallel_residual)
@@ -290,6 +292,10 @@ static void check_layers(luo_doc *doc, const luo_model *model)
                       (long long)model->window.every);
     if (window && !model->causal)
         luo_doc_error_key(doc, window, "`sliding_window` goes with `causal` true.");
+    if (local && model->rope_local_base > 0 && !window)
+        luo_doc_error_key(doc, local,
+                          "`rope_local_base` is of layers with a window; give `sliding_window` "
+                          "too, or leave it out.");
     if (offset && model->position_offset > 0 && model->position != LUO_POS_LEARNED)
         luo_doc_error_key(doc, offset, "`position_offset` goes with `position` learned.");
 }
@@ -396,6 +402,7 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                          .position = y->position,
                          .norm_eps = y->norm_eps,
                          .rope_base = y->rope_base,
+                         .rope_local_base = y->rope_local_base,
                          .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
                                  y->moe.shared_experts, y->moe.shared_ffn_hidden,
                                  y->moe.first_dense_layers, y->moe.every_layers,

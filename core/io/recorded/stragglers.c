@@ -225,11 +225,11 @@ static luo_status read_timeline(recorded *r)
 enum { STEP, PIPELINE, STAGE, LANE, NAME, CHUNK, MICRO_BATCH, ORDER, START, DURATION, COLUMNS };
 #define WHOLE(name, lo)                                                                            \
     {                                                                                              \
-        name, LUO_CSV_WHOLE, true, LUO_WITHIN(lo, 9007199254740992.0), NULL, false                 \
+        name, LUO_CSV_WHOLE, true, LUO_WITHIN(lo, 9007199254740992.0), NULL, false, NULL          \
     }
 #define RANK(name)                                                                                 \
     {                                                                                              \
-        name, LUO_CSV_WHOLE, true, LUO_WITHIN(0, LUO_DEVICES_MAX - 1), NULL, false                 \
+        name, LUO_CSV_WHOLE, true, LUO_WITHIN(0, LUO_DEVICES_MAX - 1), NULL, false, NULL          \
     }
 static const luo_csv_column columns[COLUMNS] = {
     [STEP] = WHOLE("step", 0),
