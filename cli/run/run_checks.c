@@ -61,10 +61,6 @@ static int64_t longest_sequence(const luo_scenario *sc)
 luo_status luo_run_check_model(const luo_scenario *sc, luo_err *err)
 {
     LUO_TRY(luo_model_check_run(sc->model, longest_sequence(sc), err));
-    if (sc->plan) LUO_TRY(luo_plan_check_run(sc->plan, sc->model, err));
-    for (int32_t i = 0; i < sc->npolicies; i++)
-        if (sc->policies[i].plan)
-            LUO_TRY(luo_plan_check_run(sc->policies[i].plan, sc->model, err));
     return LUO_OK;
 }
 

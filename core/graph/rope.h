@@ -6,7 +6,7 @@
 
 /* Pairs of a head that turn. */
 int64_t luo_rope_pairs(const luo_model *model);
-/* What a layer turns by. room: luo_rope_pairs numbers, which frequency of the result points at where
+/* What a layer turns by. room: luo_rope_pairs numbers, which frequency of the result points to where
  * pairs do not turn by the base alone; so they do up to the longest sequence with kind dynamic, and
  * where a layer with a window has a base of its own. Pre: no kind longrope. Source: Chen et al.,
  * arXiv 2306.15595 (linear); Grattafiori et al. 2024 and the code of Llama 3.1 (llama3); Peng et

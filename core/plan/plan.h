@@ -183,14 +183,12 @@ luo_status luo_plan_check(luo_arena *arena, const luo_plan *plan, const luo_mode
 /* Within the limits of work? Errors: LUO_E2BIG, with the part of the plan. */
 luo_status luo_plan_check_work(const luo_plan *plan, const luo_work *limits, luo_err *err);
 /* Rows of the vocabulary under this plan: the model's, or, where tensor parallelism does not divide
- * these, the next multiple of 128 for each part that they are cut into. */
+ * these, the next multiple of 128 for each part that they are cut into. The rest are of no token:
+ * their exponentials and gradients are 0, and files have none of them. */
 int64_t luo_plan_vocab(const luo_plan *plan, const luo_model *model);
 /* The model with so many rows. Owner: arena, or whose the model is. Errors: LUO_ENOMEM. */
 luo_status luo_plan_model(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                           const luo_model **out, luo_err *err);
-/* Can executors compute the model under this plan? Errors: those of luo_model_check_run; LUO_EINPUT
- * where rows of the vocabulary are padded. */
-luo_status luo_plan_check_run(const luo_plan *plan, const luo_model *model, luo_err *err);
 /* Devices of the plan, ascending. */
 luo_status luo_plan_devices(luo_arena *arena, const luo_plan *plan, int32_t **dev, int32_t *n,
                             luo_err *err);

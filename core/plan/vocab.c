@@ -52,16 +52,3 @@ luo_status luo_plan_model(luo_arena *arena, const luo_plan *plan, const luo_mode
     *out = padded;
     return LUO_OK;
 }
-
-luo_status luo_plan_check_run(const luo_plan *plan, const luo_model *model, luo_err *err)
-{
-    const int64_t vocab = luo_plan_vocab(plan, model);
-    LUO_TRY(luo_model_check_run(model, plan->sequence_tokens, err));
-    if (vocab == model->vocab) return LUO_OK;
-    return luo_err_set(err, LUO_EINPUT,
-                       "plan `%s` cuts the %lld rows of the vocabulary of `%s` padded to %lld, and "
-                       "no kernel of `run` leaves padded rows out of the loss; give a tensor "
-                       "parallelism that divides them, or a model of %lld rows.",
-                       plan->name, (long long)model->vocab, model->name, (long long)vocab,
-                       (long long)vocab);
-}

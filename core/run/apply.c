@@ -174,12 +174,27 @@ static luo_status restart_with(luo_run *run, int32_t plan, double detected_s, do
     return switched_row(run, from, "checkpoint", &row, err);
 }
 
+/* Between ranks no state moves to a plan that pads the vocabulary to another number of rows; files
+ * have no such rows. */
+static luo_status pads_otherwise(luo_run *run, const luo_plan *plan, bool *out, luo_err *err)
+{
+    const luo_model *model = run->job.scenario->model;
+    const int64_t now = luo_plan_vocab(luo_run_plan(&run->plans)->plan, model);
+    *out = run->job.real && luo_plan_vocab(plan, model) != now;
+    if (!*out) return LUO_OK;
+    return luo_run_warn(run, err,
+                        "plan `%s` pads the vocabulary to another number of rows; policy `%s` goes "
+                        "through a checkpoint, which has the %lld of the model.",
+                        plan->name, run->decision.acting->name, (long long)model->vocab);
+}
+
 static luo_status carry_out(luo_run *run, const luo_decision *d, bool failed, double detected_s,
                             double planned_s, luo_err *err)
 {
     int32_t plan;
     LUO_TRY(luo_run_use_plan(run, d->plan, luo_run_tokens(run, d->plan), &plan, err));
-    const bool restart = run->backend.died || !luo_real_has_processes(run, d->plan);
+    bool restart = run->backend.died || !luo_real_has_processes(run, d->plan);
+    if (d->action == LUO_SWITCH && !restart) LUO_TRY(pads_otherwise(run, d->plan, &restart, err));
     if (d->action == LUO_SWITCH && !restart) {
         const luo_status st = switch_to(run, plan, detected_s, planned_s, err);
         if (st != LUO_ELOST) return st;

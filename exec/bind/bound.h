@@ -127,7 +127,8 @@ typedef struct luo_bound_op {
     int32_t lane;
     /* bias: rows x cols. embedding: rows ids, cols wide, rows lo..depth-1 of the table lie here.
      * norm: rows x cols. rope: lo first token of queries, depth of keys; latent: lo. attention:
-     * rows tokens from lo. logits: rows x cols, columns lo.. lie here. loss: rows, lo first token.
+     * rows tokens from lo. logits: rows x cols, columns lo.. lie here, the first
+     * depth of which are tokens (core/plan/vocab.c pads). loss: rows, lo first token.
      * placeholder: depth is luo_data, rows values from lo. route: rows x cols, lo first token;
      * depth of its gradient: not 0: another device has the same tokens, and counts them. pack,
      * combine: rows tokens, cols wide. rows_activation: cols wide. All else: rows is the volume of

@@ -488,6 +488,8 @@ static luo_status bind_logits(luo_binder *binder, luo_bound_op *op)
     op->rows = luo_op_out(binder, op, 0)->dim[0];
     op->cols = luo_op_in(binder, op, 0)->dim[1];
     op->lo = s.lo;
+    const int64_t tokens = binder->b->config->model->vocab - s.lo;
+    op->depth = tokens < 0 ? 0 : tokens < op->cols ? tokens : op->cols;
     return LUO_OK;
 }
 

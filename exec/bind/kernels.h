@@ -158,12 +158,14 @@ typedef struct luo_kernels {
     void (*token_gate)(int64_t t, int64_t h, const void *logits, const void *x, void *y);
     void (*token_gate_dx)(int64_t t, int64_t h, const void *dy, const void *logits, const void *x,
                           void *dlogits, void *dx);
-    /* Cross-entropy over a vocabulary cut among devices; columns lo.. of it lie here. A label
+    /* Cross-entropy over a vocabulary cut among devices; columns lo.. of it lie here, v of which the
+     * first n are tokens: the rest pad it, and have exponentials and gradients of 0. A label
      * below 0 is no target: its loss and gradient are 0. softcap c: of c tanh(x / c) of the logits,
      * 0: of the logits; loss_dx reads max then alone. */
-    void (*row_max)(int64_t t, int64_t v, const void *logits, void *max, double softcap);
-    void (*row_sum)(int64_t t, int64_t v, const void *logits, const void *max, void *sum,
-                    void *exp, double softcap);
+    void (*row_max)(int64_t t, int64_t v, int64_t n, const void *logits, void *max,
+                    double softcap);
+    void (*row_sum)(int64_t t, int64_t v, int64_t n, const void *logits, const void *max,
+                    void *sum, void *exp, double softcap);
     void (*row_target)(int64_t t, int64_t v, int64_t lo, const void *logits, const int32_t *labels,
                        void *target, double softcap);
     void (*loss)(int64_t t, const void *max, const void *sum, const void *target,

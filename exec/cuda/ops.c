@@ -333,16 +333,16 @@ static float softcap_of(const luo_rank *r)
 static luo_status run_row_max(luo_rank *r, const gpu_op *op, int32_t task)
 {
     return done(r, op,
-                gpu_row_max(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
-                            out_of(r, op, 0, task).at, softcap_of(r)));
+                gpu_row_max(compute(r), op->b->rows, op->b->cols, op->b->depth,
+                            in_of(r, op, 0, task), out_of(r, op, 0, task).at, softcap_of(r)));
 }
 
 static luo_status run_row_sum(luo_rank *r, const gpu_op *op, int32_t task)
 {
     return done(r, op,
-                gpu_row_sum(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
-                            in_of(r, op, 1, task).at, out_of(r, op, 0, task).at,
-                            out_of(r, op, 1, task).at, softcap_of(r)));
+                gpu_row_sum(compute(r), op->b->rows, op->b->cols, op->b->depth,
+                            in_of(r, op, 0, task), in_of(r, op, 1, task).at,
+                            out_of(r, op, 0, task).at, out_of(r, op, 1, task).at, softcap_of(r)));
 }
 
 static luo_status run_row_target(luo_rank *r, const gpu_op *op, int32_t task)

@@ -200,14 +200,14 @@ static double softcap_of(const luo_rank *rank)
 static void host_run_row_max(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    rank->x->k->row_max(op->rows, op->cols, host_buf(rank, instr->in[0], task),
+    rank->x->k->row_max(op->rows, op->cols, op->depth, host_buf(rank, instr->in[0], task),
                         host_buf(rank, instr->out[0], task), softcap_of(rank));
 }
 
 static void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    rank->x->k->row_sum(op->rows, op->cols, host_buf(rank, instr->in[0], task),
+    rank->x->k->row_sum(op->rows, op->cols, op->depth, host_buf(rank, instr->in[0], task),
                         host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task),
                         host_buf(rank, instr->out[1], task), softcap_of(rank));
 }

@@ -37,6 +37,10 @@ static void take(void *ctx, int64_t global, int64_t local, int64_t n)
     const int64_t width = h->dim[1];
     for (int64_t k; n > 0; n -= k, global += k, local += k) {
         const int64_t row = global / h->cols, c = global % h->cols;
+        if (row >= h->rows * h->parts) { /* what pads a vocabulary */
+            memset(t->to + local * (int64_t)t->elem, 0, (size_t)n * t->elem);
+            return;
+        }
         const int64_t r = luo_hf_row(h, row % h->rows);
         const int64_t at = h->swapped ? c * width + r : r * width + c;
         k = h->cols - c < n ? h->cols - c : n;

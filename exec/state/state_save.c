@@ -113,6 +113,7 @@ typedef struct packer {
     int32_t param;
     bool parted; /* only rows of this part, the first dimension: */
     int64_t part;
+    int64_t rows; /* else only so many of it: what pads a vocabulary is left out */
     luo_str out;
 } packer;
 
@@ -140,6 +141,9 @@ static void pack_box(void *ctx, const int64_t *lo, const int64_t *hi)
         if (p->part < lo[0] || p->part >= hi[0]) return;
         head.lo[0] = p->part;
         head.hi[0] = p->part + 1;
+    } else if (head.hi[0] > p->rows) {
+        if (head.lo[0] >= p->rows) return;
+        head.hi[0] = p->rows;
     }
     luo_piece_array(piece, p->which, &frame);
     luo_str_addn(&p->out, (const char *)&head, sizeof head);
@@ -263,6 +267,13 @@ static luo_status put_tensor(saver *v, const item *items, int32_t n, const void 
 
 /* ---- all of it ---- */
 
+/* Of the first dimension of ours, those that are in the file. */
+static int64_t file_rows(const luo_hf_tensor *hf, const luo_shape *shape)
+{
+    const bool table = shape->rank == 2 && hf->parts == 1;
+    return shape->rank == 0 ? 1 : table && hf->rows < shape->dim[0] ? hf->rows : shape->dim[0];
+}
+
 static luo_status pack(saver *v, const item *items, int32_t n, packer *p)
 {
     luo_arena *scratch = luo_arena_new(0);
@@ -271,6 +282,7 @@ static luo_status pack(saver *v, const item *items, int32_t n, packer *p)
         p->param = items[i].param;
         p->part = items[i].part;
         p->parted = items[i].hf.parts > 1;
+        p->rows = file_rows(&items[i].hf, &v->s->at[p->param].param->shape);
         st = pack_piece(scratch, p, v->err);
     }
     luo_arena_free(scratch);

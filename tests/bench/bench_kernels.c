@@ -110,11 +110,11 @@ static void embedding_dw(const luo_kernels *k)
 }
 static void row_max(const luo_kernels *k)
 {
-    k->row_max(T, V, x[0], x[1], 0);
+    k->row_max(T, V, V, x[0], x[1], 0);
 }
 static void row_sum(const luo_kernels *k)
 {
-    k->row_sum(T, V, x[0], x[1], x[2], x[3], 0);
+    k->row_sum(T, V, V, x[0], x[1], x[2], x[3], 0);
 }
 static void loss_dx(const luo_kernels *k)
 {

@@ -14,11 +14,13 @@ static const gpu_step_block *block_of(const kase *k)
 {
     return (const gpu_step_block *)k->block->at;
 }
+static int64_t tokens; /* columns that are no pads */
 static void loss_shape(kase *k)
 {
     k->h = kase_width(k, 0), k->t = kase_rows(k, k->h, 60);
     if (k->h == 0) k->t = gpu_case_draw(&k->c, 0, 40);
     k->lo = gpu_case_draw(&k->c, 0, 50), k->hi = k->lo + k->h;
+    tokens = gpu_case_coin(&k->c) ? k->h : gpu_case_draw(&k->c, 0, k->h);
     k->ids = kase_ids(k, -1, k->hi + 5);
     const gpu_step_block b = {.scale = 1.0 / (double)gpu_case_draw(&k->c, 1, 9)};
     k->eps = b.scale;
@@ -27,7 +29,7 @@ static void loss_shape(kase *k)
 static cudaError_t row_max_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_row_max(s, k->t, k->h, ARG(0), AT(1), 0);
+    return gpu_row_max(s, k->t, k->h, tokens, ARG(0), AT(1), 0);
 }
 static void row_max_run(kase *k)
 {
@@ -36,13 +38,13 @@ static void row_max_run(kase *k)
     if (k->flag && k->t * k->h > 0) gpu_case_set(k->a[0], k->t * k->h - 1, (double)NAN);
     gpu_case_run(&k->c, row_max_call, k);
     double *want = kase_room(k, k->t, NULL);
-    twin->row_max(k->t, k->h, X(0), want, 0);
+    twin->row_max(k->t, k->h, tokens, X(0), want, 0);
     gpu_case_exact(&k->c, k->a[1], want);
 }
 static cudaError_t row_sum_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_row_sum(s, k->t, k->h, ARG(0), AT(1), AT(2), AT(3), 0);
+    return gpu_row_sum(s, k->t, k->h, tokens, ARG(0), AT(1), AT(2), AT(3), 0);
 }
 static void row_sum_run(kase *k)
 {
@@ -52,12 +54,12 @@ static void row_sum_run(kase *k)
     k->a[2] = gpu_case_out(&k->c, GPU_F32, k->t, false);
     k->a[3] = gpu_case_out(&k->c, GPU_F32, n, false);
     double *max = kase_room(k, k->t, NULL);
-    twin->row_max(k->t, k->h, X(0), max, 0);
+    twin->row_max(k->t, k->h, tokens, X(0), max, 0);
     for (int64_t i = 0; i < k->t; i++)
-        gpu_case_set(k->a[1], i, k->h ? max[i] + (k->flag ? 2 : 0) : 0);
+        gpu_case_set(k->a[1], i, tokens ? max[i] + (k->flag ? 2 : 0) : 0);
     gpu_case_run(&k->c, row_sum_call, k);
     double *sum = kase_room(k, k->t, NULL), *want = kase_room(k, n, NULL);
-    twin->row_sum(k->t, k->h, X(0), X(1), sum, want, 0);
+    twin->row_sum(k->t, k->h, tokens, X(0), X(1), sum, want, 0);
     /* exp is known to a rounding of its argument, and its own */
     double *mass = kase_room(k, n, NULL), *all = kase_room(k, k->t, NULL);
     for (int64_t i = 0; i < n; i++) {

@@ -452,12 +452,12 @@ static void entropy(chain *c)
         for (int64_t i = 0; i < c->t; i++)
             memcpy(part[p] + i * width[p], c->x[0] + i * c->v + lo[p],
                    sizeof(double) * (size_t)width[p]);
-        k->row_max(c->t, width[p], part[p], max[p], cap_of(c));
+        k->row_max(c->t, width[p], width[p], part[p], max[p], cap_of(c));
         k->row_target(c->t, width[p], lo[p], part[p], c->ints[0], target[p], cap_of(c));
     }
     for (int64_t i = 0; i < c->t; i++) most[i] = fmax(max[0][i], max[1][i]);
     for (int p = 0; p < 2; p++)
-        k->row_sum(c->t, width[p], part[p], most, sum[p], part_exp[p], cap_of(c));
+        k->row_sum(c->t, width[p], width[p], part[p], most, sum[p], part_exp[p], cap_of(c));
     for (int64_t i = 0; i < c->t; i++) {
         sums[i] = sum[0][i] + sum[1][i];
         target[0][i] += target[1][i];

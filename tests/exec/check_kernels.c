@@ -74,7 +74,7 @@ static void bias_dw_twin(kase *c)
 }
 
 /* ---- embedding: rows lo..hi-1 of a larger vocabulary ---- */
-enum { LO = 2, HI = 3 };
+enum { LO = 2, HI = 3, TOKENS = 4 };
 static void embedding_shape(kase *c)
 {
     c->dim[T] = draw(c, 1, 50), c->dim[M] = draw(c, 1, 33);
@@ -358,6 +358,7 @@ static void add_twin(kase *c)
 static void rows_shape(kase *c)
 {
     c->dim[T] = draw(c, 1, 20), c->dim[M] = coin(c) ? draw(c, 1, 60) : draw(c, 500, 1100);
+    c->dim[TOKENS] = coin(c) ? c->dim[M] : draw(c, 1, c->dim[M]); /* the rest are pads */
     c->dim[LO] = draw(c, 0, 50), c->real[0] = 1.0 / (double)draw(c, 1, 9);
     for (int64_t i = 0; i < c->dim[T]; i++)
         c->ints[0][i] = (int32_t)draw(c, -1, c->dim[LO] + c->dim[M] + 5);
@@ -370,7 +371,7 @@ static void row_max_make(kase *c)
 }
 static void row_max_call(kase *c)
 {
-    c->k->row_max(c->dim[T], c->dim[M], RAW(0), RAW(1), 0);
+    c->k->row_max(c->dim[T], c->dim[M], c->dim[TOKENS], RAW(0), RAW(1), 0);
 }
 static double max_of(const double *x, int64_t n)
 {
@@ -380,7 +381,8 @@ static double max_of(const double *x, int64_t n)
 }
 static void row_max_twin(kase *c)
 {
-    for (int64_t i = 0; i < c->dim[T]; i++) WANT(1)[i] = max_of(X(0) + i * c->dim[M], c->dim[M]);
+    for (int64_t i = 0; i < c->dim[T]; i++)
+        WANT(1)[i] = max_of(X(0) + i * c->dim[M], c->dim[TOKENS]);
 }
 static void row_sum_make(kase *c)
 {
@@ -389,11 +391,11 @@ static void row_sum_make(kase *c)
     in(c, c->dim[T]);
     out(c, c->dim[T], false);
     out(c, c->dim[T] * c->dim[M], false);
-    for (int64_t i = 0; i < c->dim[T]; i++) X(1)[i] = max_of(X(0) + i * c->dim[M], c->dim[M]);
+    for (int64_t i = 0; i < c->dim[T]; i++) X(1)[i] = max_of(X(0) + i * c->dim[M], c->dim[TOKENS]);
 }
 static void row_sum_call(kase *c)
 {
-    c->k->row_sum(c->dim[T], c->dim[M], RAW(0), RAW(1), RAW(2), RAW(3), 0);
+    c->k->row_sum(c->dim[T], c->dim[M], c->dim[TOKENS], RAW(0), RAW(1), RAW(2), RAW(3), 0);
 }
 static void row_sum_twin(kase *c)
 {
@@ -401,7 +403,8 @@ static void row_sum_twin(kase *c)
         WANT(2)[i] = 0;
         for (int64_t j = 0; j < c->dim[M]; j++) {
             /* the difference is rounded before exp, as the kernel must */
-            const double e = exp(rounded(c->k, X(0)[i * c->dim[M] + j] - X(1)[i]));
+            const double x = rounded(c->k, X(0)[i * c->dim[M] + j] - X(1)[i]);
+            const double e = j < c->dim[TOKENS] ? exp(x) : 0;
             WANT(3)[i * c->dim[M] + j] = e;
             WANT(2)[i] += e;
         }

@@ -43,7 +43,7 @@ START_TEST(exp_is_close)
         for (int i = 0; i < MANY; i++)
             set(k, &x, i, seed % 2 ? low + (high - low) * luo_rng_u(&rng) : luo_rng_u(&rng) - 0.5);
         set(k, &max, 0, 0);
-        k->row_sum(1, MANY, &x, &max, &sum, &y, 0);
+        k->row_sum(1, MANY, MANY, &x, &max, &sum, &y, 0);
         for (int i = 0; i < MANY; i++) {
             const double error = ulps(k, get(k, &y, i), exp(get(k, &x, i)));
             ck_assert_msg(error <= 2, "exp(%.17g) is %.1f units off", get(k, &x, i), error);
@@ -61,7 +61,7 @@ START_TEST(exp_at_the_ends)
     const double out[] = {1, 1, 0, 0, (double)INFINITY, (double)INFINITY, (double)NAN};
     for (int i = 0; i < 7; i++) set(k, &x, i, in[i]);
     set(k, &max, 0, 0);
-    k->row_sum(1, 7, &x, &max, &sum, &y, 0);
+    k->row_sum(1, 7, 7, &x, &max, &sum, &y, 0);
     for (int i = 0; i < 7; i++)
         ck_assert(isnan(out[i]) ? isnan(get(k, &y, i)) : get(k, &y, i) == out[i]);
 }

@@ -74,8 +74,8 @@ KERNEL(gelu, gpu_gelu(s, b->n, at(b, 0), at(b, 1)))
 KERNEL(gelu_dx, gpu_gelu_dx(s, b->n, at(b, 0), at(b, 1), at(b, 2)))
 KERNEL(add, gpu_add(s, b->n, 2, (const gpu_array[]){at(b, 0), at(b, 1)}, at(b, 2)))
 KERNEL(accumulate, gpu_add(s, b->n, 2, (const gpu_array[]){sum_at(b, 0), at(b, 1)}, sum_at(b, 0)))
-KERNEL(row_max, gpu_row_max(s, b->lt, b->v, at(b, 0), b->stat, 0))
-KERNEL(row_sum, gpu_row_sum(s, b->lt, b->v, at(b, 0), b->stat, b->work, b->x[1], 0))
+KERNEL(row_max, gpu_row_max(s, b->lt, b->v, b->v, at(b, 0), b->stat, 0))
+KERNEL(row_sum, gpu_row_sum(s, b->lt, b->v, b->v, at(b, 0), b->stat, b->work, b->x[1], 0))
 KERNEL(loss_dx, gpu_loss_dx(s, b->lt, b->v, 0, b->x[0], b->stat, b->labels, b->block, at(b, 1),
                             NULL, 0))
 KERNEL(grad_norm,

@@ -19,7 +19,8 @@ typedef struct luo_hf_tensor {
     int32_t rank;       /* 1 or 2 */
     int64_t parts;      /* tensors, one below the other in ours: experts; else 1 */
     int64_t dim[2];     /* of each tensor; rank 1: dim[0] is its length, dim[1] 1 */
-    int64_t rows, cols; /* of ours in a part */
+    int64_t rows, cols; /* of ours in a part; ours has more where a vocabulary is padded: no file
+                           has these */
     /* Row r of a part is row luo_hf_row(r) of the tensor, or that column of it if swapped: blocks
      * of ours lie `stride` apart, the first `at` rows from the beginning; of the last `turned` rows
      * of a block ours has two halves, and the file their elements by turns. */

@@ -215,6 +215,12 @@ static int64_t place_rows(const luo_hf_layout *layout, const luo_model *model, c
     return all;
 }
 
+/* Has it a row for each token? Plans may pad these (core/plan/vocab.c). */
+static bool is_vocabulary(const name_row *row)
+{
+    return strcmp(row->ours, "wte") == 0 || strcmp(row->ours, "lm_head") == 0;
+}
+
 luo_status luo_hf_tensor_of(const luo_hf_layout *layout, const luo_model *model,
                             const luo_param *param, luo_hf_tensor *out, luo_err *err)
 {
@@ -237,6 +243,7 @@ luo_status luo_hf_tensor_of(const luo_hf_layout *layout, const luo_model *model,
         t.parts = s->dim[0];
         t.rows /= t.parts;
     }
+    if (is_vocabulary(p.row) && t.rows > model->vocab) t.rows = model->vocab;
     const int64_t all = place_rows(layout, model, p.row, &t);
     t.dim[0] = t.swapped ? t.cols : all;
     t.dim[1] = t.swapped ? all : t.cols;

@@ -102,11 +102,12 @@ cudaError_t gpu_gelu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array 
 /* y = sum of x[0..count); each of its own type; y may be x[0]. count <= 8; x is of the host. */
 cudaError_t gpu_add(cudaStream_t stream, int64_t n, int32_t count, const gpu_array *x, gpu_array y);
 
-/* ---- loss: kernels_loss.cu; scale is read from the block ---- */
+/* ---- loss: kernels_loss.cu; scale is read from the block; of v columns the first n are tokens
+ * (exec/bind/kernels.h) ---- */
 
-cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits, float *max,
-                        float softcap);
-cudaError_t gpu_row_sum(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits,
+cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, int64_t n, gpu_array logits,
+                        float *max, float softcap);
+cudaError_t gpu_row_sum(cudaStream_t stream, int64_t t, int64_t v, int64_t n, gpu_array logits,
                         const float *max, float *sum, float *exp, float softcap);
 cudaError_t gpu_row_target(cudaStream_t stream, int64_t t, int64_t v, int64_t lo, gpu_array logits,
                            const int32_t *labels, float *target, float softcap);

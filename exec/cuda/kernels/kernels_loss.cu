@@ -26,7 +26,7 @@ __device__ __forceinline__ float capped(float x, float softcap)
 
 template <int M>
 __global__ void __launch_bounds__(GPU_TEAM_MOST)
-    row_max(int64_t t, int64_t v, gpu_array logits, float *max, float softcap)
+    row_max(int64_t t, int64_t v, int64_t n, gpu_array logits, float *max, float softcap)
 {
     constexpr int V = gpu_width<M>;
     __shared__ gpu_rendezvous<1> shared;
@@ -34,25 +34,26 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
     const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
     const int64_t step = gpu_chunk<V>(1);
     const span p(row, t, v, V);
+    const int64_t end = p.hi - (v - n); /* of tokens; no row: before its begin */
     float top[1] = {-INFINITY}; /* fmaxf passes over a NaN; the exp of it that follows is one */
-    for (int64_t i = p.first; i < p.hi; i += EACH * step) {
+    for (int64_t i = p.first; i < end; i += EACH * step) {
         gpu_unit<M, V> u[EACH];
 #pragma unroll
         for (int k = 0; k < EACH; k++)
-            u[k] = gpu_load<M, V>(logits, i + k * step, p.lo, p.hi, -INFINITY);
+            u[k] = gpu_load<M, V>(logits, i + k * step, p.lo, end, -INFINITY);
 #pragma unroll
         for (int k = 0; k < EACH; k++)
 #pragma unroll
             for (int e = 0; e < V; e++) top[0] = fmaxf(top[0], gpu_value(u[k], e));
     }
     gpu_team_fold(top, shared, turn, [](float a, float b) { return fmaxf(a, b); });
-    if (threadIdx.x == 0 && row < t) max[row] = capped(top[0], softcap);
+    if (threadIdx.x == 0 && row < t) max[row] = n > 0 ? capped(top[0], softcap) : -INFINITY;
 }
 
 template <int M, int ME>
 __global__ void __launch_bounds__(GPU_TEAM_MOST, M == GPU_ANY ? 2 : 4) /* else it spills */
-    row_sum(int64_t t, int64_t v, gpu_array logits, const float *max, float *sum, float *exp,
-            float softcap)
+    row_sum(int64_t t, int64_t v, int64_t n, gpu_array logits, const float *max, float *sum,
+            float *exp, float softcap)
 {
     constexpr int V = 4; /* of the results, which are f32 */
     __shared__ gpu_rendezvous<1> shared;
@@ -60,6 +61,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, M == GPU_ANY ? 2 : 4) /* else i
     const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
     const int64_t step = gpu_chunk<V>(1);
     const span p(row, t, v, V);
+    const int64_t end = p.hi - (v - n); /* of tokens; no row: before its begin */
     const float top = row < t ? max[row] : 0;
     const gpu_array to = {exp, GPU_F32};
     float s[1] = {0};
@@ -67,10 +69,10 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, M == GPU_ANY ? 2 : 4) /* else i
         gpu_unit<M, V> u[EACH];
 #pragma unroll
         for (int k = 0; k < EACH; k++)
-            u[k] = gpu_load<M, V>(logits, i + k * step, p.lo, p.hi, -INFINITY);
+            u[k] = gpu_load<M, V>(logits, i + k * step, p.lo, end, -INFINITY);
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
-            float y[V]; /* 0 outside the row */
+            float y[V]; /* 0 outside the row, and of what pads it */
 #pragma unroll
             for (int e = 0; e < V; e++) {
                 const float x = gpu_value(u[k], e); /* -inf outside */
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
                 y[e] = label < 0 ? 0 : i + k * step + e == hit ? d - scale : d;
                 if (softcap == 0) continue; /* slope 1 - (y / c)^2, y = log exp + max */
                 const float part = (logf(gpu_value(u[k], e)) + max[row]) / softcap;
-                y[e] *= 1 - part * part; /* outside the row nothing is stored */
+                if (gpu_value(u[k], e) > 0) y[e] *= 1 - part * part; /* a pad has none */
             }
             gpu_store<M, V>(dlogits, i + k * step, p.lo, p.hi, y);
         }
@@ -175,16 +177,16 @@ int64_t units_of(int64_t v, int width)
 }
 } // namespace
 
-cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits, float *max,
-                        float softcap)
+cudaError_t gpu_row_max(cudaStream_t stream, int64_t t, int64_t v, int64_t n, gpu_array logits,
+                        float *max, float softcap)
 {
     const int mode = gpu_mode(logits);
     const dim3 team = gpu_team(units_of(v, gpu_width_of(mode)), EACH);
-    return gpu_launch(GPU_OF_MODE(mode, row_max), gpu_blocks(t, team.y), team, 0, stream, t, v,
+    return gpu_launch(GPU_OF_MODE(mode, row_max), gpu_blocks(t, team.y), team, 0, stream, t, v, n,
                       logits, max, softcap);
 }
 
-cudaError_t gpu_row_sum(cudaStream_t stream, int64_t t, int64_t v, gpu_array logits,
+cudaError_t gpu_row_sum(cudaStream_t stream, int64_t t, int64_t v, int64_t n, gpu_array logits,
                         const float *max, float *sum, float *exp, float softcap)
 {
     const int mode = gpu_aligned(exp) ? gpu_mode(logits) : static_cast<int>(GPU_ANY);
@@ -192,8 +194,8 @@ cudaError_t gpu_row_sum(cudaStream_t stream, int64_t t, int64_t v, gpu_array log
     auto *const kernel = mode == GPU_F32    ? row_sum<GPU_F32, GPU_F32>
                          : mode == GPU_BF16 ? row_sum<GPU_BF16, GPU_F32>
                                             : row_sum<GPU_ANY, GPU_ANY>;
-    return gpu_launch(kernel, gpu_blocks(t, team.y), team, 0, stream, t, v, logits, max, sum, exp,
-                      softcap);
+    return gpu_launch(kernel, gpu_blocks(t, team.y), team, 0, stream, t, v, n, logits, max, sum,
+                      exp, softcap);
 }
 
 cudaError_t gpu_row_target(cudaStream_t stream, int64_t t, int64_t v, int64_t lo, gpu_array logits,
