@@ -193,6 +193,8 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_D(rope.beta_fast);
     DUMP_D(rope.beta_slow);
     DUMP_D(rope.attention_factor);
+    for (int32_t i = 0; i < x->rope.short_factors.n; i++) DUMP_D(rope.short_factors.at[i]);
+    for (int32_t i = 0; i < x->rope.long_factors.n; i++) DUMP_D(rope.long_factors.at[i]);
     DUMP_I(window.tokens);
     DUMP_I(window.first);
     DUMP_I(window.every);

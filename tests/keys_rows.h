@@ -86,6 +86,9 @@ static const char llama[] =
     "causal: true\n"
     "dtype: f32\n";
 
+#define LONGROPE(last, long_last)                                                                  \
+    "rope_scaling: {kind: longrope, factor: 8, original_tokens: 64, short_factors: [1, 1, 1, "     \
+    "1, 1, 1, 1, " last "], long_factors: [1, 2, 3, 4, 5, 6, 7, " long_last "]}\n"
 static const char variants[] =
     "schema: luoshu.model/1\n"
     "name: m\n"
@@ -365,6 +368,16 @@ static const row model_rows[] = {
     {variants, "rope_scaling.beta_slow", "beta_slow: 1", "beta_slow: 2", NULL},
     {variants, "rope_scaling.attention_factor", "attention_factor: 1.5", "attention_factor: 1.6",
      NULL},
+    {llama, "rope_scaling.short_factors", "dtype:", LONGROPE("2", "3") "dtype:", NULL},
+    {llama, "rope_scaling.long_factors", "dtype:", LONGROPE("2", "4") "dtype:", NULL},
+    {llama, "rope_scaling.short_factors", "dtype:", LONGROPE("2, 2", "3") "dtype:",
+     "`short_factors` has 9 numbers; 8 are expected"},
+    {llama, "rope_scaling.long_factors", "dtype:",
+     "rope_scaling: {kind: longrope, original_tokens: 64, "
+     "short_factors: [1, 1, 1, 1, 1, 1, 1, 1]}\ndtype:",
+     "`long_factors` is missing; it goes with `short_factors`"},
+    {variants, "rope_scaling.long_factors", "beta_slow: 1", "long_factors: [1, 1]",
+     "`long_factors` goes with `kind` longrope"},
     {llama, "model.dtype", "f32", "f64", NULL},
     {moe, "model.moe", "moe: {", "#", "`moe` is missing"},
     {llama, "model.moe", NULL, "moe: {experts: 2, experts_per_token: 1, expert_ffn_hidden: 8}\n",

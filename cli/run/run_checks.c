@@ -46,22 +46,9 @@ luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *b
     return LUO_OK;
 }
 
-/* The longest that a step may have. */
-static int64_t longest_sequence(const luo_scenario *sc)
-{
-    int64_t most = sc->length_tokens;
-    for (int32_t i = 0; i < sc->npolicies; i++) {
-        const luo_plan *plan = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
-        if (!plan && most == 0) return sc->model->max_sequence_tokens;
-        if (plan && plan->sequence_tokens > most) most = plan->sequence_tokens;
-    }
-    return sc->lengths ? sc->model->max_sequence_tokens : most;
-}
-
 luo_status luo_run_check_model(const luo_scenario *sc, luo_err *err)
 {
-    LUO_TRY(luo_model_check_run(sc->model, longest_sequence(sc), err));
-    return LUO_OK;
+    return luo_model_check_run(sc->model, err);
 }
 
 luo_status luo_run_check_bounds(const luo_scenario *sc, luo_err *err)

@@ -100,6 +100,11 @@ typedef struct luo_latent {
     int64_t nope, rope, v;   /* of a head: without positions, with them, of a value */
 } luo_latent;
 
+typedef struct luo_rope_factors { /* what frequencies of pairs are divided by; 0: not known */
+    int32_t n;
+    const double *at;
+} luo_rope_factors;
+
 typedef struct luo_rope_scaling { /* kind plain: all others 0 */
     luo_rope_kind kind;
     double factor;
@@ -107,6 +112,8 @@ typedef struct luo_rope_scaling { /* kind plain: all others 0 */
     double low_freq, high_freq;      /* llama3 */
     double beta_fast, beta_slow;     /* yarn */
     double attention_factor;         /* yarn, longrope: of the sines; 0: by `factor` */
+    luo_rope_factors short_factors, long_factors; /* longrope: of sequences up to original_tokens,
+                                                     and of longer ones */
 } luo_rope_scaling;
 
 /* A token sees itself and so many before it, less 1, in layers first .. first + each - 1 of every
@@ -190,9 +197,8 @@ static inline int64_t luo_model_position_rows(const luo_model *model)
 /* Layers of one kind have one cost: with experts or without, with a window or without. */
 enum { LUO_LAYER_KINDS = 4 };
 int32_t luo_model_layer_kind(const luo_model *model, int64_t layer);
-/* Can executors compute a step of this model on sequences of so many tokens? Errors: LUO_EINPUT
- * with the key that no kernel knows. */
-luo_status luo_model_check_run(const luo_model *model, int64_t tokens, luo_err *err);
+/* Can executors compute a step of this model? Errors: LUO_EINPUT with the key that is missing. */
+luo_status luo_model_check_run(const luo_model *model, luo_err *err);
 /* May devices share sequences (context parallelism)? Errors: LUO_EINPUT without attention. */
 luo_status luo_model_check_context(const luo_model *model, luo_err *err);
 /* Does it have embedding tables, whose gradients name rows? */

@@ -11,12 +11,14 @@ int64_t luo_rope_pairs(const luo_model *model)
     return (int64_t)((double)model->head_dim * share) / 2;
 }
 
-/* Of sines and cosines: yarn sharpens the softmax by it. */
+/* Of sines and cosines: yarn and longrope sharpen the softmax by it. */
 static double factor_of(const luo_model *model)
 {
     const luo_rope_scaling *r = &model->rope;
-    if (r->kind != LUO_ROPE_YARN) return 1;
-    return r->attention_factor > 0 ? r->attention_factor : 0.1 * log(r->factor) + 1;
+    if (r->kind != LUO_ROPE_YARN && r->kind != LUO_ROPE_LONGROPE) return 1;
+    if (r->attention_factor > 0) return r->attention_factor;
+    if (r->kind == LUO_ROPE_YARN) return 0.1 * log(r->factor) + 1;
+    return r->factor > 1 ? sqrt(1 + log(r->factor) / log((double)r->original_tokens)) : 1;
 }
 
 /* Share of the divided frequency, 0 to 1, of one that turns `rounds` times in the original length:
@@ -44,12 +46,17 @@ static double ramp(const luo_model *model, int64_t pair)
     return fmin(1, fmax(0, ((double)pair - low) / width));
 }
 
-static void find_frequencies(const luo_model *model, double *out)
+static void find_frequencies(const luo_model *model, int64_t tokens, double *out)
 {
     const luo_rope_scaling *r = &model->rope;
+    const luo_rope_factors *by = tokens > r->original_tokens ? &r->long_factors : &r->short_factors;
     const int64_t n = luo_rope_pairs(model);
     for (int64_t i = 0; i < n; i++) {
         const double plain = pow(model->rope_base, -(double)i / (double)n);
+        if (r->kind == LUO_ROPE_LONGROPE) {
+            out[i] = plain / by->at[i];
+            continue;
+        }
         const double rounds = (double)r->original_tokens * plain / (2 * PI);
         const double share = r->kind == LUO_ROPE_LINEAR   ? 1
                              : r->kind == LUO_ROPE_LLAMA3 ? slow_share(r, rounds)
@@ -58,7 +65,7 @@ static void find_frequencies(const luo_model *model, double *out)
     }
 }
 
-luo_turns luo_rope_turns(const luo_model *model, int64_t layer, double *room)
+luo_turns luo_rope_turns(const luo_model *model, int64_t layer, int64_t tokens, double *room)
 {
     const luo_rope_kind kind = model->rope.kind;
     luo_turns by = {.base = model->rope_base,
@@ -68,7 +75,7 @@ luo_turns luo_rope_turns(const luo_model *model, int64_t layer, double *room)
         by.base = model->rope_local_base;
         by.factor = 1;
     } else if (kind != LUO_ROPE_PLAIN && kind != LUO_ROPE_DYNAMIC) {
-        find_frequencies(model, room);
+        find_frequencies(model, tokens, room);
         by.frequency = room;
     }
     return by;

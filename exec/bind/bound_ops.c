@@ -265,10 +265,13 @@ static luo_status bind_matmul_dw(luo_binder *binder, luo_bound_op *op)
 static luo_status bind_rope(luo_binder *binder, luo_bound_op *op)
 {
     const luo_model *model = binder->b->config->model;
+    const luo_recipe *recipe = binder->b->recipe;
+    const int64_t asked = recipe->sequence_tokens;
     luo_turns *turns = LUO_NEW(binder->arena, luo_turns);
     double *room = LUO_NEW_N(binder->arena, double, luo_rope_pairs(model));
     if (!turns || !room) return luo_err_nomem(binder->err);
-    *turns = luo_rope_turns(model, op->instr->layer, room);
+    *turns = luo_rope_turns(model, op->instr->layer,
+                            asked > 0 ? asked : recipe->plan->sequence_tokens, room);
     op->turns = turns;
     LUO_TRY(first_token(binder, op, op->instr->in[0], &op->lo));
     return first_token(binder, op, op->instr->in[1], &op->depth);

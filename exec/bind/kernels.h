@@ -158,7 +158,7 @@ typedef struct luo_kernels {
     void (*token_gate)(int64_t t, int64_t h, const void *logits, const void *x, void *y);
     void (*token_gate_dx)(int64_t t, int64_t h, const void *dy, const void *logits, const void *x,
                           void *dlogits, void *dx);
-    /* Cross-entropy over a vocabulary cut among devices; columns lo.. of it lie here, v of which the
+    /* Cross-entropy over a vocabulary cut among devices; columns lo.. lie here, v of which the
      * first n are tokens: the rest pad it, and have exponentials and gradients of 0. A label
      * below 0 is no target: its loss and gradient are 0. softcap c: of c tanh(x / c) of the logits,
      * 0: of the logits; loss_dx reads max then alone. */

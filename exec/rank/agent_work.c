@@ -80,7 +80,7 @@ static luo_status compile(const luo_agent *agent, luo_agent_job *job, luo_wire *
     LUO_TRY(luo_message_end(wire, err));
     if (!json) return luo_err_set(err, LUO_EBUG, "a rank is asked to prepare no plan.");
     LUO_TRY(read_plan(job, json, err));
-    LUO_TRY(luo_model_check_run(agent->model, job->plan->sequence_tokens, err));
+    LUO_TRY(luo_model_check_run(agent->model, err));
     LUO_TRY(luo_plan_compile(job->arena, job->plan, agent->model, agent->cluster, &opts, &job->set,
                              err));
     job->recipe = (luo_recipe){.plan = job->plan, .sequence_tokens = opts.sequence_tokens};

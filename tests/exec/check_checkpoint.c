@@ -402,6 +402,14 @@ static const struct {
     {"\"10000\"", "\"500000\"",
      "the checkpoint is of model `test-llama` with `rope_base` 500000; 10000 is expected for model "
      "`test-llama`."},
+    {"\"causal\": true",
+     "\"causal\": true, \"rope_scaling\": \"longrope\", "
+     "\"rope_long_factors\": [\"2\"]",
+     "the checkpoint is of model `test-llama` with `rope_scaling` longrope; plain is expected for "
+     "model `test-llama`."},
+    {"\"causal\": true", "\"causal\": true, \"rope_long_factors\": [\"2\"]",
+     "the checkpoint is of model `test-llama` with `rope_long_factors` list a8c83832281aa685; "
+     "none is expected for model `test-llama`."},
     {"\"f32\"", "\"f64\"", "the checkpoint is in f64; this run computes in f32."},
     {"checkpoint/1", "checkpoint/2",
      "`schema` is `luoshu.checkpoint/2`; `luoshu.checkpoint/1` is expected."},

@@ -126,6 +126,11 @@ static double frequency(const network *w, int i, int n)
             ? number(w->f, "rope_local_base_freq", 10000)
             : number(w->f, is(w, "gpt_neox") ? "rotary_emb_base" : "rope_theta", two ? 1e6 : 10000);
     const double plain = pow(base, -2.0 * i / n), factor = scaling(w, "factor", 1);
+    const json_t *scale = json_object_get(w->f->config, "rope_scaling");
+    const int longer = w->f->sequence > number(w->f, "original_max_position_embeddings", 0);
+    const json_t *by =
+        json_array_get(json_object_get(scale, longer ? "long_factor" : "short_factor"), (size_t)i);
+    if (by) return plain / json_number_value(by);
     if (two) return is_global(w) ? plain / factor : plain;
     const double length = scaling(w, "original_max_position_embeddings", 1);
     if (factor == 1) return plain;
@@ -135,6 +140,15 @@ static double frequency(const network *w, int i, int n)
     low = fmax(low, 0), high = fmin(high, n - 1);
     const double ramp = fmin(1, fmax(0, (i - low) / (high == low ? 0.001 : high - low)));
     return plain / factor * ramp + plain * (1 - ramp);
+}
+
+/* What sines and cosines are multiplied by with factors for each pair. */
+static double amplitude(const network *w)
+{
+    const double before = number(w->f, "original_max_position_embeddings", 0);
+    const double longer = number(w->f, "max_position_embeddings", 0) / before;
+    if (!json_object_get(json_object_get(w->f->config, "rope_scaling"), "long_factor")) return 1;
+    return longer > 1 ? sqrt(1 + log(longer) / log(before)) : 1;
 }
 
 /* What YaRN multiplies scores by in DeepSeek's models. */
@@ -155,8 +169,8 @@ static void turn(const network *w, double *x, int heads, int d, int first, int n
                 double *a = at + (neighbours ? 2 * i : i),
                        *b = at + (neighbours ? 2 * i + 1 : i + n / 2);
                 const double angle = t * frequency(w, i, n), p = *a, q = *b;
-                *a = p * cos(angle) - q * sin(angle);
-                *b = q * cos(angle) + p * sin(angle);
+                *a = (p * cos(angle) - q * sin(angle)) * amplitude(w);
+                *b = (q * cos(angle) + p * sin(angle)) * amplitude(w);
             }
 }
 

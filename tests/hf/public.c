@@ -46,6 +46,7 @@ static int say_loss(const char *path, const char *batches, int step)
         if (json_integer_value(json_object_get(b, "step")) == step) {
             const int n = (int)(json_array_size(ids) -
                                 (size_t)json_integer_value(json_object_get(b, "pads")));
+            f.sequence = (int)json_array_size(ids);
             int *id = calloc((size_t)n + 1, sizeof *id);
             for (int i = 0; i < n; i++)
                 id[i] = (int)json_integer_value(json_array_get(ids, (size_t)i));

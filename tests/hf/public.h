@@ -17,6 +17,7 @@ typedef struct folder {
     json_t *config;
     int n;
     tensor *at;
+    int sequence; /* tokens of the sequence that a document is packed into */
 } folder;
 
 /* config.json, and the tensors of model.safetensors or of all files of the index. */

@@ -234,8 +234,11 @@ START_TEST(positions_are_scaled)
     ck_assert(m->rope.kind == LUO_ROPE_DYNAMIC);
     m = good(arena, SMALL("phi3") ", \"max_position_embeddings\": 131072, "
              "\"original_max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": "
-             "\"longrope\", \"long_factor\": [1, 2], \"short_factor\": [1, 1]}}");
+             "\"longrope\", \"factor\": 7, \"long_factor\": [1, 2, 3, 4, 5, 6, 7, 8.5], "
+             "\"short_factor\": [1, 1, 1, 1, 1, 1, 1, 1.25]}}");
     ck_assert(m->rope.kind == LUO_ROPE_LONGROPE && m->rope.factor == 32);
+    ck_assert(m->rope.short_factors.n == 8 && m->rope.short_factors.at[7] == 1.25);
+    ck_assert(m->rope.long_factors.n == 8 && m->rope.long_factors.at[7] == 8.5);
     ck_assert_int_eq(m->rope.original_tokens, 4096);
     m = good(arena, SMALL("qwen2") GROUPS(4) ", \"rope_parameters\": {\"rope_type\": \"yarn\", "
              "\"factor\": 4, \"rope_theta\": 1e6, \"original_max_position_embeddings\": 32768}}");
@@ -303,34 +306,20 @@ END_TEST
 
 /* ---- what executors compute ---- */
 
-static const struct {
-    const char *name;
-    int64_t tokens;
-    const char *key; /* NULL: all of it */
-} computed[] = {
-    {"Llama-3.1-8B", 131072, NULL},       {"Mistral-7B", 4096, NULL},
-    {"Mistral-7B", 4097, NULL},
-    {"Mixtral-8x7B", 8192, NULL},         {"Qwen3-30B-A3B", 4096, NULL},
-    {"DeepSeek-V2-Lite", 4096, NULL},     {"Gemma-7B", 4096, NULL},
-    {"Gemma-2-9B", 4096, NULL},
-    {"DeepSeek-V2", 4096, NULL},          {"DeepSeek-V3", 4096, NULL},
-    {"GPT-NeoX-20B", 2048, NULL},         {"Falcon-7B", 2048, NULL},
-    {"Phi-3-mini", 2047, NULL},           {"OPT-125M", 2048, NULL},
-    {"GPT-Neo-1.3B", 256, NULL},          {"Gemma-3-1B", 4096, NULL},
-    {"Qwen1.5-MoE-A2.7B", 2048, NULL},    {"GPT-2", 1024, NULL},
-};
-
-START_TEST(computed_row)
+/* Every published type. */
+START_TEST(all_are_computed)
 {
     luo_arena *arena = luo_arena_new(0);
     luo_err err = {0};
-    int i = 0;
-    while (strcmp(published[i].name, computed[_i].name) != 0) i++;
-    const luo_model *m = good(arena, published[i].text);
-    const luo_status st = luo_model_check_run(m, computed[_i].tokens, &err);
-    ck_assert_int_eq(st, computed[_i].key ? LUO_EINPUT : LUO_OK);
-    if (computed[_i].key)
-        ck_assert_msg(strstr(err.text, computed[_i].key) != NULL, "%s", err.text);
+    for (size_t i = 0; i < LUO_ROWS(published); i++)
+        ck_assert_msg(luo_model_check_run(good(arena, published[i].text), &err) == LUO_OK, "%s: %s",
+                      published[i].name, err.text);
+    const luo_model *m = good(arena, SMALL("phi3") ", \"rope_scaling\": {\"type\": \"su\"}}");
+    ck_assert_int_eq(luo_model_check_run(m, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text,
+                     "model `phi3` has `rope_scaling.kind` longrope without `short_factors` and "
+                     "`long_factors`, by which `run` turns positions; give both, or use `sim`, "
+                     "`plan` and `explain`, which need none.");
     luo_arena_free(arena);
 }
 END_TEST
@@ -502,6 +491,6 @@ END_TEST
 
 LUO_SUITE("io.hf", LUO_T_N(published_row, LUO_ROWS(published)),
           LUO_T_N(window_row, LUO_ROWS(windows)), LUO_T(positions_are_scaled),
-          LUO_T(details_of_types), LUO_T_N(computed_row, LUO_ROWS(computed)),
+          LUO_T(details_of_types), LUO_T(all_are_computed),
           LUO_T_N(refused_row, LUO_ROWS(refused)),
           LUO_T_N(keys_not_used, 3), LUO_T(with_set), LUO_T_N(kept_row, LUO_ROWS(kept)))

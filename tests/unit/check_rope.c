@@ -44,7 +44,7 @@ START_TEST(kinds)
     for (int kind = LUO_ROPE_PLAIN; kind <= LUO_ROPE_YARN; kind++) {
         const luo_model m = model_of((luo_rope_kind)kind);
         ck_assert_int_eq(luo_rope_pairs(&m), PAIRS);
-        const luo_turns by = luo_rope_turns(&m, 0, at);
+        const luo_turns by = luo_rope_turns(&m, 0, 0, at);
         const bool of_base = kind == LUO_ROPE_PLAIN || kind == LUO_ROPE_DYNAMIC;
         ck_assert(by.base == 500000 && by.turned == 2 * PAIRS);
         ck_assert_ptr_eq(by.frequency, of_base ? NULL : at);
@@ -69,11 +69,11 @@ START_TEST(of_latent_attention)
     m.latent = (luo_latent){0, 8, 4, 4, 5};
     m.rope_base = 100;
     ck_assert_int_eq(luo_rope_pairs(&m), 2);
-    ck_assert_ptr_eq(luo_rope_turns(&m, 0, at).frequency, at);
+    ck_assert_ptr_eq(luo_rope_turns(&m, 0, 0, at).frequency, at);
     ck_assert(fabs(at[0] - 0.125) < 1e-15 && fabs(at[1] - 0.0125) < 1e-15);
     m.rope.kind = LUO_ROPE_YARN;
     m.rope.attention_factor = 1.5;
-    ck_assert(luo_rope_turns(&m, 0, at).factor == 1.5);
+    ck_assert(luo_rope_turns(&m, 0, 0, at).factor == 1.5);
 }
 END_TEST
 
@@ -86,13 +86,41 @@ START_TEST(of_windows)
     for (int64_t layer = 0; layer < 12; layer++) {
         const bool global = layer % 6 == 5;
         m.rope_local_base = 10000;
-        const luo_turns two = luo_rope_turns(&m, layer, at);
+        const luo_turns two = luo_rope_turns(&m, layer, 0, at);
         ck_assert(two.base == (global ? 500000 : 10000) && (two.factor > 1) == global);
         ck_assert_ptr_eq(two.frequency, global ? at : NULL);
         m.rope_local_base = 0;
-        ck_assert_ptr_eq(luo_rope_turns(&m, layer, at).frequency, at);
+        ck_assert_ptr_eq(luo_rope_turns(&m, layer, 0, at).frequency, at);
     }
 }
 END_TEST
 
-LUO_SUITE("graph.rope", LUO_T(kinds), LUO_T(of_latent_attention), LUO_T(of_windows))
+/* Each pair by its own factor; which list, by the length of the sequences. sqrt(1 + ln 32 /
+ * ln 4096) is 1.1902380714238083. */
+START_TEST(of_long_sequences)
+{
+    static const double brief[2] = {1, 1.25}, far[2] = {1.5, 40};
+    luo_model m = model_of(LUO_ROPE_LONGROPE);
+    double at[2];
+    m.head_dim = 4;
+    m.rope_base = 10000;
+    m.rope.factor = 32;
+    m.rope.original_tokens = 4096;
+    m.rope.short_factors = (luo_rope_factors){2, brief};
+    m.rope.long_factors = (luo_rope_factors){2, far};
+    for (int i = 0; i < 2; i++) {
+        const luo_turns by = luo_rope_turns(&m, 0, i ? 4097 : 4096, at);
+        const double *f = i ? far : brief;
+        ck_assert_ptr_eq(by.frequency, at);
+        ck_assert(fabs(by.factor - 1.1902380714238083) < 1e-15);
+        ck_assert(fabs(at[0] - 1 / f[0]) < 1e-16 && fabs(at[1] - 0.01 / f[1]) < 1e-17);
+    }
+    m.rope.factor = 1;
+    ck_assert(luo_rope_turns(&m, 0, 1, at).factor == 1);
+    m.rope.attention_factor = 1.3;
+    ck_assert(luo_rope_turns(&m, 0, 1, at).factor == 1.3);
+}
+END_TEST
+
+LUO_SUITE("graph.rope", LUO_T(kinds), LUO_T(of_latent_attention), LUO_T(of_windows),
+          LUO_T(of_long_sequences))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/io/document/doc_table.h"
 #include "core/io/jsonw.h"
 
@@ -40,6 +41,10 @@ static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
     LUO_DOC_FIELD(key, LUO_DOC_OPT, luo_model, member, NULL, .form = LUO_DOC_REAL, .as_text = true)
 #define GIVEN_WHOLE(key, member)                                                                   \
     LUO_DOC_INT(key, LUO_DOC_OPT, luo_model, member, LUO_WITHIN(0, 1e12), NULL)
+#define GIVEN_LIST(key, member)                                                                    \
+    LUO_DOC_SEQ(key, LUO_DOC_OPT, luo_model, member.at, member.n, factors_entry, 1, NULL)
+static const luo_doc_schema factors_entry = {
+    .form = LUO_DOC_REAL, .bytes = sizeof(double), .as_text = true};
 static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, luo_model, name,
                                                           NULL),
                                              WORD(family, families),
@@ -77,6 +82,8 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              GIVEN_REAL("rope_beta_slow", rope.beta_slow),
                                              GIVEN_REAL("rope_attention_factor",
                                                         rope.attention_factor),
+                                             GIVEN_LIST("rope_short_factors", rope.short_factors),
+                                             GIVEN_LIST("rope_long_factors", rope.long_factors),
                                              GIVEN_REAL("rope_local_base", rope_local_base),
                                              GIVEN_FLAG(norm_offset),
                                              GIVEN_WHOLE("position_offset", position_offset),
@@ -150,10 +157,31 @@ static bool is_neutral(const char *key, const char *text)
     return false;
 }
 
+/* Of rotary positions: the lists of this model that are written. */
+static luo_rope_factors list_of(const luo_doc_field *f, const luo_model *model)
+{
+    luo_rope_factors list;
+    memcpy(&list.at, (const char *)model + f->value.list_at, sizeof list.at);
+    memcpy(&list.n, (const char *)model + f->value.count_at, sizeof list.n);
+    return list;
+}
+
+/* A list by its hash. */
+static void print_list(luo_rope_factors list, char *buf, size_t size)
+{
+    const uint64_t hash = luo_hash_bytes(LUO_HASH_EMPTY, list.at, (size_t)list.n * sizeof *list.at);
+    if (list.n > 0)
+        snprintf(buf, size, "list %016" PRIx64, hash);
+    else
+        snprintf(buf, size, "none");
+}
+
 static void print_value(const luo_doc_field *f, const luo_model *model, char *buf, size_t size)
 {
     const void *at = (const char *)model + f->at;
-    if (f->value.form == LUO_DOC_WHOLE)
+    if (f->value.form == LUO_DOC_LIST_OF)
+        print_list(list_of(f, model), buf, size);
+    else if (f->value.form == LUO_DOC_WHOLE)
         snprintf(buf, size, "%" PRId64, *(const int64_t *)at);
     else if (f->value.form == LUO_DOC_FLAG)
         snprintf(buf, size, "%s", *(const bool *)at ? "true" : "false");
@@ -204,6 +232,17 @@ luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *
 
 /* ---- writing ---- */
 
+static void write_list(luo_jsonw *json, const char *key, luo_rope_factors list)
+{
+    luo_jsonw_open(json, key, '[');
+    for (int32_t i = 0; i < list.n; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.17g", list.at[i]);
+        luo_jsonw_text(json, NULL, text);
+    }
+    luo_jsonw_close(json);
+}
+
 static void write_model(luo_jsonw *json, const luo_model *model)
 {
     static const luo_model none = {0};
@@ -216,7 +255,9 @@ static void write_model(luo_jsonw *json, const luo_model *model)
         print(f, &none, nothing, sizeof nothing);
         given_only |= strcmp(f->key, FIRST_GIVEN) == 0;
         if (given_only && strcmp(text, nothing) == 0) continue;
-        if (f->value.form == LUO_DOC_WHOLE || f->value.form == LUO_DOC_FLAG)
+        if (f->value.form == LUO_DOC_LIST_OF)
+            write_list(json, f->key, list_of(f, model));
+        else if (f->value.form == LUO_DOC_WHOLE || f->value.form == LUO_DOC_FLAG)
             luo_jsonw_word(json, f->key, text);
         else
             luo_jsonw_text(json, f->key, text);

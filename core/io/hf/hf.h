@@ -41,6 +41,8 @@ extern const int hf_ntypes;
 /* ours becomes text, which is copied; theirs (NULL: not from the file): where it stands. */
 void hf_put(hf_reader *hf, const char *ours, const char *text, bool quoted,
             const luo_doc_node *theirs);
+/* All of a list of theirs; NULL: nothing. */
+void hf_put_list(hf_reader *hf, const char *ours, const luo_doc_node *theirs);
 void hf_put_number(hf_reader *hf, const char *ours, double value, const luo_doc_node *theirs);
 /* Is there such a key, and what number is it; otherwise where it is none. */
 bool hf_has(const hf_reader *hf, const char *ours);

@@ -43,6 +43,17 @@ static void take_yarn(hf_reader *hf, const luo_doc_node *rope)
         hf_put_number(hf, "attention_scale", pow(mscale(factor, all), 2) / sqrt(head), rope);
 }
 
+/* apart: the file says the length before beside its map; then the factor is that of the lengths. */
+static void take_longrope(hf_reader *hf, const luo_doc_node *rope, double tokens, double before,
+                          bool apart)
+{
+    hf_take_in(hf, rope, &(hf_key){"attention_factor", "rope_scaling.attention_factor", NULL});
+    hf_put_list(hf, "rope_scaling.short_factors", luo_doc_get(rope, "short_factor"));
+    hf_put_list(hf, "rope_scaling.long_factors", luo_doc_get(rope, "long_factor"));
+    if (before > 0 && (apart || !hf_has(hf, "rope_scaling.factor")))
+        hf_put_number(hf, "rope_scaling.factor", fmax(1, tokens / before), rope);
+}
+
 static void take_scaling(hf_reader *hf, const luo_doc_node *rope, const char *kind)
 {
     static const char original[] = "original_max_position_embeddings";
@@ -55,11 +66,10 @@ static void take_scaling(hf_reader *hf, const luo_doc_node *rope, const char *ki
     const double tokens = hf_number(hf, "max_sequence_tokens", 0);
     double before = hf_number(hf, "rope_scaling.original_tokens", 0), given;
     if (before == 0 && luo_doc_real(outside, &given)) before = given;
-    if (before == 0) before = tokens;
+    if (before == 0) before = strcmp(hf->type->type, "phi3") == 0 ? 4096 : tokens; /* its class's */
     if (!hf_has(hf, "rope_scaling.original_tokens") && before > 0)
         hf_put_number(hf, "rope_scaling.original_tokens", before, outside ? outside : rope);
-    if (strcmp(kind, "longrope") == 0 && !hf_has(hf, "rope_scaling.factor") && before > 0)
-        hf_put_number(hf, "rope_scaling.factor", fmax(1, tokens / before), rope);
+    if (strcmp(kind, "longrope") == 0) take_longrope(hf, rope, tokens, before, outside != NULL);
     if (strcmp(kind, "yarn") == 0) take_yarn(hf, rope);
 }
 

@@ -34,6 +34,33 @@ static void write_sharpness(const writer *w)
     luo_jsonw_word(w->json, "mscale_all_dim", text);
 }
 
+static void write_factors(const writer *w, const char *key, const luo_rope_factors *factors)
+{
+    if (factors->n == 0) return;
+    luo_jsonw_open(w->json, key, '[');
+    for (int32_t i = 0; i < factors->n; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.17g", factors->at[i]);
+        luo_jsonw_word(w->json, NULL, text);
+    }
+    luo_jsonw_close(w->json);
+}
+
+/* As Phi3Config wants it: the length before beside a map of three keys. */
+static void write_longrope(const writer *w)
+{
+    const luo_rope_scaling *r = &w->model->rope;
+    char text[40];
+    luo_jsonw_int(w->json, "original_max_position_embeddings", r->original_tokens);
+    luo_jsonw_open(w->json, "rope_scaling", '{');
+    luo_jsonw_text(w->json, "type", luo_rope_kind_name(r->kind));
+    write_factors(w, "short_factor", &r->short_factors);
+    write_factors(w, "long_factor", &r->long_factors);
+    snprintf(text, sizeof text, "%.15g", r->attention_factor);
+    if (r->attention_factor > 0) luo_jsonw_word(w->json, "attention_factor", text);
+    luo_jsonw_close(w->json);
+}
+
 static void write_scaling(const writer *w)
 {
     const luo_rope_scaling *r = &w->model->rope;
@@ -48,6 +75,10 @@ static void write_scaling(const writer *w)
                 {"beta_slow", r->beta_slow},
                 {"attention_factor", r->attention_factor}};
     if (r->kind == LUO_ROPE_PLAIN) return;
+    if (r->kind == LUO_ROPE_LONGROPE) {
+        write_longrope(w);
+        return;
+    }
     luo_jsonw_open(w->json, "rope_scaling", '{');
     luo_jsonw_text(w->json, "rope_type", luo_rope_kind_name(r->kind));
     for (size_t i = 0; i < LUO_DOC_COUNT(keys); i++) {

@@ -27,27 +27,45 @@ static luo_doc_node *child(hf_reader *hf, luo_doc_node *map, const char *key, si
     return node;
 }
 
-void hf_put(hf_reader *hf, const char *ours, const char *text, bool quoted,
-            const luo_doc_node *theirs)
+/* Where ours stands, and the maps around it, made if there is none. */
+static luo_doc_node *place(hf_reader *hf, const char *ours, const luo_doc_node *theirs)
 {
     luo_doc_node *node = hf->doc->root;
     for (;;) {
         const size_t n = strcspn(ours, ".");
         node = child(hf, node, ours, n);
-        if (!node) return;
+        if (!node) return NULL;
         if (theirs) {
             node->line = theirs->line;
             node->col = theirs->col;
             node->key_line = theirs->key_line;
             node->key_col = theirs->key_col;
         }
-        if (!ours[n]) break;
+        if (!ours[n]) return node;
         node->type = LUO_DOC_MAP;
         ours += n + 1;
     }
+}
+
+void hf_put(hf_reader *hf, const char *ours, const char *text, bool quoted,
+            const luo_doc_node *theirs)
+{
+    luo_doc_node *node = place(hf, ours, theirs);
+    if (!node) return;
     node->text = luo_arena_strdup(hf->doc->arena, text);
     node->quoted = quoted;
     if (!node->text) luo_doc_nomem(hf->doc);
+}
+
+void hf_put_list(hf_reader *hf, const char *ours, const luo_doc_node *theirs)
+{
+    luo_doc_node *node = theirs ? place(hf, ours, theirs) : NULL;
+    const char *key = node ? node->key : NULL;
+    luo_doc_node *next = node ? node->next : NULL;
+    if (!node) return;
+    *node = *theirs; /* its entries are read by both trees, and changed by none */
+    node->key = key;
+    node->next = next;
 }
 
 void hf_put_number(hf_reader *hf, const char *ours, double value, const luo_doc_node *theirs)

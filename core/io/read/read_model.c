@@ -1,6 +1,7 @@
 /* read_model.c: model.yaml into a luo_model, the defaults of its family filled in
  * (docs/formats.md#luoshumodel1). */
 #include "core/io/read/read_model.h"
+#include "core/graph/rope.h"
 #include "core/io/read/read.h"
 
 #include <string.h>
@@ -268,6 +269,29 @@ static void check_moe(luo_doc *doc, const luo_model *model)
                       "not at all; give both above 0.");
 }
 
+/* One factor of longrope for each pair that turns, in both lists or in none. */
+static void check_factors(luo_doc *doc, const luo_model *model)
+{
+    const luo_doc_node *rope = at_key(doc, "rope_scaling");
+    const struct {
+        const char *key;
+        int32_t n;
+    } lists[] = {{"short_factors", model->rope.short_factors.n},
+                 {"long_factors", model->rope.long_factors.n}};
+    const long long pairs = (long long)luo_rope_pairs(model);
+    for (int i = 0; rope && i < 2; i++) {
+        const luo_doc_node *at = luo_doc_get(rope, lists[i].key);
+        if (at && model->rope.kind != LUO_ROPE_LONGROPE)
+            luo_doc_error_key(doc, at, "`%s` goes with `kind` longrope.", at->key);
+        else if (at && lists[i].n != pairs)
+            luo_doc_error(doc, at, "`%s` has %d numbers; %lld are expected, one for each pair of a "
+                          "head that turns.", at->key, (int)lists[i].n, pairs);
+        else if (!at && lists[1 - i].n > 0)
+            luo_doc_error(doc, rope, "`%s` is missing; it goes with `%s`.", lists[i].key,
+                          lists[1 - i].key);
+    }
+}
+
 /* Keys that say something of others. */
 static void check_layers(luo_doc *doc, const luo_model *model)
 {
@@ -275,6 +299,7 @@ static void check_layers(luo_doc *doc, const luo_model *model)
     const luo_doc_node *offset = at_key(doc, "position_offset");
     const luo_doc_node *local = at_key(doc, "rope_local_base");
     const luo_rope_kind kind = model->rope.kind;
+    check_factors(doc, model);
     if (model->type) luo_read_hf_check(doc, at_key(doc, "model_type"), model->family);
     if (model->shared_norm && !model->parallel_residual)
         luo_doc_error(doc, at_key(doc, "shared_norm"),
