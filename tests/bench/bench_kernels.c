@@ -12,7 +12,7 @@
 enum { T = 2048, H = 512, N = 8, G = 8, D = 64, F = 1376, V = 4096, REPEAT = 7, ARRAYS = 6 };
 
 static const int32_t kv_of[N] = {0, 1, 2, 3, 4, 5, 6, 7}, starts[] = {0, 300, 512, 1200, T};
-static const luo_heads heads = {N, G, D, kv_of, true, 0};
+static const luo_heads heads = {N, G, D, kv_of, true, 0, 0, 0, 0};
 static const luo_documents docs = {4, starts};
 static int32_t ids[T], positions[T];
 static void *x[ARRAYS], *work; /* arrays of T x V */
