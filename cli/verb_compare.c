@@ -87,6 +87,7 @@ static luo_status check_place(luo_cli *cli, const char *out, luo_table_id id, lu
     const bool itself = same_folder(runs[0], out), there = luo_result_has(out, file);
     if (!there && id == LUO_TABLE_COMPARE) file = other_file(cli, out);
     if (!file || !name || (!there && id != LUO_TABLE_COMPARE)) return LUO_OK;
+    if (itself && luo_result_has(out, "seeds.csv")) return LUO_OK;
     if (!there || !has_row(cli, out, id, itself ? NULL : name))
         return luo_err_set(err, LUO_EUSAGE,
                            "`%s/%s` is there and does not compare `%s`; give --out, or --force to "

@@ -350,6 +350,20 @@ static void read_measured(plotter *p, const char *const *paths, int32_t npaths, 
         if ((*runs)[i].measured) (*runs)[(*n)++] = (*runs)[i];
 }
 
+static bool is_one_seed(const luo_result *runs, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++)
+        if (strcmp(runs[i].seed, runs[0].seed) != 0) return false;
+    return true;
+}
+
+/* What several seeds kept, if that was compared. */
+static void draw_bands(plotter *p, const char *dir, const char *plots, const char *title)
+{
+    if (wanted(p, GOODPUT) && luo_result_has(plots, "bands.csv"))
+        start(p, names[GOODPUT], dir, title, "bands=1; ");
+}
+
 static void draw(plotter *p)
 {
     luo_result *runs = NULL;
@@ -366,8 +380,9 @@ static void draw(plotter *p)
     if (n == 0) return;
     const char *plots = p->st == LUO_OK ? plots_folder(p, p->o->dir) : NULL;
     const char *title = title_of(p, &runs[0], n > 1);
-    if (plots) draw_common(p, p->o->dir, plots, title, runs, n);
+    if (plots && is_one_seed(runs, n)) draw_common(p, p->o->dir, plots, title, runs, n);
     if (plots) draw_predicted(p, p->o->dir, plots, title);
+    if (plots) draw_bands(p, p->o->dir, plots, title);
     for (int32_t i = 0; p->st == LUO_OK && i < n; i++) {
         const char *own = is_ours(p, runs[i].dir) ? plots_folder(p, runs[i].dir) : NULL;
         if (own) draw_run(p, own, &runs[i]);
@@ -404,9 +419,7 @@ static void draw_side_by_side(plotter *p, const char *plots, const char *title)
     luo_result *runs = NULL;
     int32_t n;
     read_measured(p, p->o->runs, p->o->nruns, &runs, &n);
-    for (int32_t i = 1; i < n; i++)
-        if (strcmp(runs[i].seed, runs[0].seed) != 0) return;
-    if (n > 1) draw_common(p, p->o->dir, plots, title, runs, n);
+    if (n > 1 && is_one_seed(runs, n)) draw_common(p, p->o->dir, plots, title, runs, n);
 }
 
 luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
@@ -417,8 +430,7 @@ luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const 
     const char *plots = plots_folder(&p, opts->dir);
     if (plots) draw_predicted(&p, opts->dir, plots, title);
     if (plots && opts->nruns > 0) draw_side_by_side(&p, plots, title);
-    if (plots && wanted(&p, GOODPUT) && luo_result_has(plots, "bands.csv"))
-        start(&p, names[GOODPUT], opts->dir, title, "bands=1; ");
+    if (plots) draw_bands(&p, opts->dir, plots, title);
     while (p.njobs > 0) reap(&p);
     return p.st != LUO_OK ? p.st : p.gnuplot;
 }

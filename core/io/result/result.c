@@ -279,8 +279,16 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sub-folders that are run directories, by name. */
-static bool push_folders(list *l, const char *dir)
+/* By their numbers: seed2 before seed10. */
+static int by_length(const void *a, const void *b)
+{
+    const size_t x = strlen(*(const char *const *)a), y = strlen(*(const char *const *)b);
+    return x != y ? (x < y ? -1 : 1) : by_text(a, b);
+}
+
+/* Sub-folders that have this file, in this order. */
+static bool push_folders(list *l, const char *dir, const char *file,
+                         int (*order)(const void *, const void *))
 {
     const int32_t first = l->n;
     DIR *d = opendir(dir);
@@ -290,17 +298,22 @@ static bool push_folders(list *l, const char *dir)
         if (e->d_name[0] == '.') continue;
         if (snprintf(inside, sizeof inside, "%s/%s", dir, e->d_name) >= (int)sizeof inside)
             continue;
-        if (luo_result_has(inside, "manifest.json")) ok = push(l, inside, NULL);
+        if (luo_result_has(inside, file)) ok = push(l, inside, NULL);
     }
     if (d) closedir(d);
     if (ok && l->n > first)
-        qsort((void *)(l->at + first), (size_t)(l->n - first), sizeof *l->at, by_text);
+        qsort((void *)(l->at + first), (size_t)(l->n - first), sizeof *l->at, order);
     return ok;
+}
+
+static bool push_runs(list *l, const char *dir)
+{
+    return push_folders(l, dir, "manifest.json", by_text);
 }
 
 static luo_status push_set(list *l, const char *dir, luo_diags *diags)
 {
-    if (!luo_result_has(dir, "compare.csv")) return push_folders(l, dir) ? LUO_OK : LUO_ENOMEM;
+    if (!luo_result_has(dir, "compare.csv")) return push_runs(l, dir) ? LUO_OK : LUO_ENOMEM;
     luo_csv_cell cells[LUO_CSV_COLUMNS];
     const int32_t first = l->n;
     luo_csv *csv = luo_result_table(l->arena, dir, LUO_TABLE_COMPARE, diags);
@@ -313,8 +326,17 @@ static luo_status push_set(list *l, const char *dir, luo_diags *diags)
         if (luo_result_has(inside, "manifest.json")) ok = push(l, inside, NULL);
     }
     const luo_status st = luo_csv_close(csv);
-    if (ok && st == LUO_OK && l->n == first) ok = push_folders(l, dir); /* runs of other sets */
+    if (ok && st == LUO_OK && l->n == first) ok = push_runs(l, dir); /* runs of other sets */
     return !ok ? LUO_ENOMEM : st;
+}
+
+/* A set a seed. */
+static luo_status push_seeds(list *l, const char *dir, luo_diags *diags)
+{
+    list sets = {.arena = l->arena};
+    if (!push_folders(&sets, dir, "compare.csv", by_length)) return LUO_ENOMEM;
+    for (int32_t i = 0; i < sets.n; i++) LUO_TRY(push_set(l, sets.at[i], diags));
+    return LUO_OK;
 }
 
 luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t n,
@@ -328,6 +350,8 @@ luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t
             st = push(&l, paths[i], NULL) ? LUO_OK : LUO_ENOMEM;
         else
             st = push_set(&l, paths[i], diags);
+        if (st == LUO_OK && l.n == before && luo_result_has(paths[i], "seeds.csv"))
+            st = push_seeds(&l, paths[i], diags);
         if (st != LUO_OK) return st;
         if (l.n == before)
             return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, NULL, 0, 0,

@@ -43,8 +43,8 @@ void luo_result_range_json(luo_jsonw *json, const luo_time_range *range, double 
  * run directory, not finished, or a key missing; LUO_EPARSE; LUO_ENOMEM. Owner: arena. */
 luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, luo_diags *diags);
 /* Run directories among paths: a run directory is itself, a result set its runs in the order of its
- * compare.csv, else by name. Errors: LUO_EINPUT a folder that is neither, or two runs of one
- * folder; LUO_ENOMEM. */
+ * compare.csv, else by name; a set of seeds the runs of each seed's. Errors: LUO_EINPUT a folder
+ * that is none of these, or two runs of one folder; LUO_ENOMEM. */
 luo_status luo_result_expand(luo_arena *arena, const char *const *paths, int32_t n,
                              const char *const **out, int32_t *nout, luo_diags *diags);
 /* The same, read; runs of one name get those of the folders in which they differ. Errors: of both.
