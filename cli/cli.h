@@ -74,6 +74,7 @@ luo_status luo_verb_demo_run(luo_cli *cli);
 luo_status luo_verb_compare_run(luo_cli *cli);
 luo_status luo_verb_calibrate_run(luo_cli *cli);
 luo_status luo_verb_plot_run(luo_cli *cli);
+luo_status luo_verb_replay_run(luo_cli *cli);
 luo_status luo_verb_report_run(luo_cli *cli);
 luo_status luo_verb_import_run(luo_cli *cli);
 luo_status luo_verb_export_run(luo_cli *cli);

@@ -11,18 +11,13 @@
 #include "core/io/document/names.h"
 #include "core/io/read/read.h"
 
-/* "auto", "none", "all" or "0-3,40". */
-static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *out, luo_err *err)
+luo_status luo_inputs_steps(luo_cli *cli, const char *option, const char *text,
+                            const char *expected, const luo_range **out, int32_t *n, luo_err *err)
 {
-    static const char *const words[] = {"auto", "none", "all"};
-    for (unsigned i = 0; i < 3; i++)
-        if (strcmp(text, words[i]) == 0) {
-            out->kind = i;
-            return LUO_OK;
-        }
     luo_range *r = LUO_NEW_N(cli->arena, luo_range, strlen(text) + 1);
     if (!r) return luo_err_nomem(err);
     const char *at = text;
+    int32_t count = 0;
     for (;;) {
         char *end;
         const long lo = strtol(at, &end, 10);
@@ -35,15 +30,29 @@ static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *ou
         }
         if (!good || hi >= INT32_MAX || (*end && *end != ','))
             return luo_err_set(err, LUO_EUSAGE,
-                               "`--trace-steps` is `%s`; auto, none, all or a "
-                               "list like 0-3,40 is expected.",
-                               text);
-        r[out->nranges++] = (luo_range){(int32_t)lo, (int32_t)hi + 1};
+                               "`--%s` is `%s`; %s is expected.", option, text,
+                               expected);
+        r[count++] = (luo_range){(int32_t)lo, (int32_t)hi + 1};
         if (!*end) break;
         at = end + 1;
     }
+    *out = r;
+    *n = count;
+    return LUO_OK;
+}
+
+/* "auto", "none", "all" or "0-3,40". */
+static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *out, luo_err *err)
+{
+    static const char *const words[] = {"auto", "none", "all"};
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(text, words[i]) == 0) {
+            out->kind = i;
+            return LUO_OK;
+        }
+    LUO_TRY(luo_inputs_steps(cli, "trace-steps", text, "auto, none, all or a list like 0-3,40",
+                             &out->ranges, &out->nranges, err));
     out->kind = LUO_TRACE_LIST;
-    out->ranges = r;
     return LUO_OK;
 }
 

@@ -8,6 +8,10 @@
 luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, luo_err *err);
 /* Model and plans of the scenario in this type; sc, which is the caller's, points to copies. */
 luo_status luo_inputs_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err);
+/* Steps of an option, "0-3,40", as ranges; expected: what the sentence of an error asks for.
+ * Owner: cli->arena. Errors: LUO_EUSAGE; LUO_ENOMEM. */
+luo_status luo_inputs_steps(luo_cli *cli, const char *option, const char *text,
+                            const char *expected, const luo_range **out, int32_t *n, luo_err *err);
 /* An option with the values on and off; on if it is not given. */
 luo_status luo_inputs_on_off(const luo_args *args, const char *name, bool *out, luo_err *err);
 /* A scenario with --set, --seed, --steps, --stack and --policies, or, where the first file of the

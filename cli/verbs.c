@@ -337,6 +337,13 @@ static const luo_option demo_options[] = {
     {"verbose", NULL, "tell what each policy did"},
 };
 
+static const luo_option replay_options[] = {
+    {"steps", "LIST", "only these steps, 0-3,40 (all)"},
+    {"plots", "ON", "on or off (on)"},
+    {"out", "DIR", "where to write (replay)"},
+    FORCE,
+};
+
 static const luo_option compare_options[] = {
     {"out", "DIR", "where to write (a set given alone, or the first run's folder)"},
     FORCE,
@@ -578,6 +585,20 @@ const luo_verb luo_verbs[] = {
      "0 1 2 3 4",
      "luoshu.compare/1",
      luo_verb_compare_run},
+    {"replay",
+     "luoshu replay TIMELINE [options]",
+     "Runs recorded steps again, as recorded and without stragglers, and says whom the difference is "
+     "due to.",
+     "who made recorded steps slow",
+     replay_options,
+     N(replay_options),
+     "attribution.csv, devices.csv, compare_steps.csv, compare_steps-ideal.csv, recorded.csv, "
+     "ideal.csv, summary.json, plots/",
+     {"luoshu import stragglers scenarios/examples/stragglers.csv --out recorded --force",
+      "luoshu replay recorded/recorded.csv --out replay --force"},
+     "0 2 3 4",
+     "luoshu.replay/1",
+     luo_verb_replay_run},
     {"calibrate",
      "luoshu calibrate [options] [--from FILE FILE...]",
      "Measures this machine, or takes measured tables, and makes profiles and clusters of it.",
@@ -696,7 +717,7 @@ const luo_verb *luo_verb_find(const char *name)
 }
 
 /* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"replay", "sweep"};
+static const char *const later[] = {"sweep"};
 
 luo_status luo_verb_unknown(const char *word, luo_err *err)
 {

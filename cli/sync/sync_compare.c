@@ -109,6 +109,11 @@ static luo_status read_run(luo_cli *cli, const char *dir, run *out, luo_err *err
     out->name = luo_result_shown(cli->arena, out->name);
     out->kind = luo_result_shown(cli->arena, out->kind);
     if (out->state) out->state = luo_result_shown(cli->arena, out->state);
+    if (strcmp(out->kind, "replay") == 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "`%s` is of `luoshu replay`, which has no comparison; folders of "
+                           "`luoshu sync` or `embed` are expected.",
+                           dir);
     if (luo_moe_kind_is(out->kind))
         return luo_err_set(err, LUO_EINPUT,
                            "`%s` is of `luoshu moe %s`, which has no comparison; folders of "

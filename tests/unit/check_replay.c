@@ -178,7 +178,7 @@ START_TEST(acc_r_st)
         printf("skipped: %s has no traces/bytedance_straggler_ST.csv\n", data_folder());
         return;
     }
-    ck_assert_int_eq(luo_recorded_read(arena, path, NULL, 0, &at, &n, &diags), LUO_OK);
+    ck_assert_int_eq(luo_recorded_read(path, NULL, 0, &at, &n, &diags), LUO_OK);
     unlink(path);
     ck_assert_int_eq(n, 6784);
     const luo_replay_figures f = figures_of(arena, at, n, &r);

@@ -9,7 +9,8 @@ static const char *const of_set[] = {"compare.csv", "compare.json", "compare_*",
 static const char *const of_flat[] = {"iterations.csv", "groups.csv",     "ahead.csv",
                                       "servers.csv",    "summary.json",   "staleness.csv",
                                       "partition.csv",  "partitions.csv", "traffic.csv",
-                                      "a2a_sweep.csv",  "moe_layer.csv",  "ranks"};
+                                      "a2a_sweep.csv",  "moe_layer.csv",  "attribution.csv",
+                                      "devices.csv",    "ranks"};
 
 static bool fits(const char *name, const char *pattern)
 {

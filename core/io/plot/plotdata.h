@@ -24,9 +24,13 @@ luo_status luo_plotdata_breakdown(luo_arena *arena, const luo_result *runs, int3
 /* The first traced step of a run. */
 luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, const char *out,
                               int64_t *rows, luo_diags *diags);
-/* The first step of a recorded.csv (docs/formats.md#recorded), into the same table. */
-luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char *out,
-                                 int64_t *rows, luo_diags *diags);
+/* The first step of a recorded.csv (docs/formats.md#recorded), into the same table; and that of
+ * `ideal` behind it (NULL: none). */
+luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char *ideal,
+                                 const char *out, int64_t *rows, luo_diags *diags);
+/* Slowdown of the workers in attribution.csv of `dir`. */
+luo_status luo_plotdata_attributed(luo_arena *arena, const char *dir, const char *out,
+                                   int64_t *rows, luo_diags *diags);
 luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const char *out,
                                  int64_t *rows, luo_diags *diags);
 luo_status luo_plotdata_busiest(luo_arena *arena, const luo_result *run, const char *out,

@@ -50,8 +50,10 @@ typedef struct gantt {
     int64_t n, cap;
     struct {
         int32_t pipeline, stage, device;
+        bool ideal;
     } row[ROWS];
-    int32_t nrows;
+    int32_t nrows, most; /* most: that may be there; 0: ROWS */
+    bool ideal;          /* rows that are read now */
     luo_map forward; /* (device, op) seen in a forward task */
     double start_s, end_s;
 } gantt;
@@ -66,9 +68,11 @@ static int32_t int_or_none(const luo_csv_cell *cells) /* -1: empty */
 static int32_t row_of(gantt *g, int32_t device, int32_t pipeline, int32_t stage)
 {
     for (int32_t i = 0; i < g->nrows; i++)
-        if (g->row[i].pipeline == pipeline && g->row[i].stage == stage)
+        if (g->row[i].pipeline == pipeline && g->row[i].stage == stage &&
+            g->row[i].ideal == g->ideal)
             return g->row[i].device == device ? i : -1;
-    if (g->nrows == ROWS) return -1;
+    if (g->nrows == (g->most ? g->most : ROWS)) return -1;
+    g->row[g->nrows].ideal = g->ideal;
     g->row[g->nrows].pipeline = pipeline;
     g->row[g->nrows].stage = stage;
     g->row[g->nrows].device = device;
@@ -196,7 +200,8 @@ static void name_of(const gantt *g, int32_t row, char *out, size_t size)
 {
     if (g->row[row].pipeline < 0) snprintf(out, size, "dev %d", g->row[row].device);
     else if (g->row[row].device < 0) /* recorded */
-        snprintf(out, size, "p%d s%d", g->row[row].pipeline, g->row[row].stage);
+        snprintf(out, size, "p%d s%d%s", g->row[row].pipeline, g->row[row].stage,
+                 g->row[row].ideal ? " ideal" : "");
     else
         snprintf(out, size, "p%d s%d (dev %d)", g->row[row].pipeline, g->row[row].stage,
                  g->row[row].device);
@@ -236,7 +241,7 @@ static luo_status put_gantt(luo_arena *arena, luo_table *table, const gantt *g, 
         for (; k > 0; k--) {
             const int32_t a = order[k - 1];
             if (g->row[a].pipeline < g->row[i].pipeline ||
-                (g->row[a].pipeline == g->row[i].pipeline && g->row[a].stage < g->row[i].stage))
+                (g->row[a].pipeline == g->row[i].pipeline && g->row[a].stage <= g->row[i].stage))
                 break;
             order[k] = a;
         }
@@ -297,10 +302,8 @@ static bool add_recorded(gantt *g, const luo_csv_cell *c)
     return true;
 }
 
-luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char *out,
-                                 int64_t *rows, luo_diags *diags)
+static luo_status read_recorded(const char *path, gantt *g, luo_diags *diags)
 {
-    gantt g = {0};
     luo_csv_cell c[LUO_RE_N];
     int64_t step = -1;
     bool ok = true;
@@ -309,10 +312,21 @@ luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char 
     while (ok && luo_csv_next(csv, c)) {
         if (step >= 0 && c[LUO_RE_STEP].whole != step) break;
         step = c[LUO_RE_STEP].whole;
-        ok = add_recorded(&g, c);
+        ok = add_recorded(g, c);
     }
     const luo_status st = luo_csv_close(csv);
-    return write_gantt(arena, &g, ok ? st : LUO_ENOMEM, out, rows, diags);
+    return ok ? st : LUO_ENOMEM;
+}
+
+luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char *ideal,
+                                 const char *out, int64_t *rows, luo_diags *diags)
+{
+    gantt g = {.most = ideal ? ROWS / 2 : ROWS};
+    luo_status st = read_recorded(path, &g, diags);
+    g.ideal = true;
+    g.most = ROWS;
+    if (st == LUO_OK && ideal) st = read_recorded(ideal, &g, diags);
+    return write_gantt(arena, &g, st, out, rows, diags);
 }
 
 /* ---- slowdown ---- */
@@ -394,6 +408,29 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
         st = luo_table_end(&table, &err);
     }
     return finish(&table, st, &err, rows, diags);
+}
+
+luo_status luo_plotdata_attributed(luo_arena *arena, const char *dir, const char *out,
+                                   int64_t *rows, luo_diags *diags)
+{
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_table table = {0};
+    luo_err err = {0};
+    luo_status st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_SLOWDOWN), &err);
+    luo_csv *csv = luo_result_table(arena, dir, LUO_TABLE_ATTRIBUTION, diags);
+    while (st == LUO_OK && csv && luo_csv_next(csv, c)) {
+        if (strcmp(c[LUO_COL_ATTRIBUTION_by].text, "worker") != 0 ||
+            !c[LUO_COL_ATTRIBUTION_slowdown].given)
+            continue;
+        luo_table_int(&table, LUO_COL_PLOT_SLOWDOWN_pipeline,
+                      c[LUO_COL_ATTRIBUTION_pipeline].whole);
+        luo_table_int(&table, LUO_COL_PLOT_SLOWDOWN_stage, c[LUO_COL_ATTRIBUTION_stage].whole);
+        luo_table_num(&table, LUO_COL_PLOT_SLOWDOWN_caused_slowdown,
+                      c[LUO_COL_ATTRIBUTION_slowdown].number);
+        st = luo_table_end(&table, &err);
+    }
+    const luo_status closed = luo_csv_close(csv);
+    return finish(&table, st == LUO_OK ? closed : st, &err, rows, diags);
 }
 
 /* ---- busiest ---- */

@@ -307,7 +307,7 @@ static void draw_tables(plotter *p)
 
 /* ---- recorded steps ---- */
 
-static const char RECORDED[] = "recorded.csv";
+static const char RECORDED[] = "recorded.csv", IDEAL[] = "ideal.csv";
 
 static bool is_recorded(const plotter *p)
 {
@@ -315,16 +315,26 @@ static bool is_recorded(const plotter *p)
            !luo_result_has(p->o->dir, "compare.csv");
 }
 
+/* Beside it what `replay` left: an ideal step, and who is slow. */
 static void draw_recorded(plotter *p)
 {
-    const char *title = luo_arena_printf(p->arena, "%s, recorded", p->o->dir);
-    const char *path = luo_arena_printf(p->arena, "%s/%s", p->o->dir, RECORDED);
-    const char *plots = wanted(p, GANTT) ? plots_folder(p, p->o->dir) : NULL;
+    const char *dir = p->o->dir, *title = luo_arena_printf(p->arena, "%s, recorded", dir);
+    const char *path = luo_arena_printf(p->arena, "%s/%s", dir, RECORDED),
+               *ideal = luo_arena_printf(p->arena, "%s/%s", dir, IDEAL);
+    const char *plots =
+        wanted(p, GANTT) || wanted(p, SLOWDOWN) ? plots_folder(p, dir) : NULL;
     int64_t rows = 0;
-    if (!title || !path) keep(p, LUO_ENOMEM);
+    if (!title || !path || !ideal) keep(p, LUO_ENOMEM);
     if (!plots || p->st != LUO_OK) return;
-    keep(p, luo_plotdata_recorded(p->arena, path, plots, &rows, p->diags));
-    if (rows > 0) start(p, names[GANTT], p->o->dir, title, "");
+    if (wanted(p, GANTT)) {
+        keep(p, luo_plotdata_recorded(p->arena, path, luo_result_has(dir, IDEAL) ? ideal : NULL,
+                                      plots, &rows, p->diags));
+        if (rows > 0) start(p, names[GANTT], dir, title, "");
+    }
+    if (wanted(p, SLOWDOWN) && luo_result_has(dir, luo_table_def_at(LUO_TABLE_ATTRIBUTION)->file)) {
+        keep(p, luo_plotdata_attributed(p->arena, dir, plots, &rows, p->diags));
+        if (rows > 0) start(p, names[SLOWDOWN], dir, title, "");
+    }
     while (p->njobs > 0) reap(p);
 }
 

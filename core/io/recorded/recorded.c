@@ -1,6 +1,5 @@
 #include "core/io/recorded/recorded.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/vec.h"
@@ -28,14 +27,13 @@ static luo_replay_op op_of(luo_csv *csv, const char *name)
     return op;
 }
 
-luo_status luo_recorded_read(luo_arena *arena, const char *path, const luo_range *ranges,
-                             int32_t nranges, luo_replay_record **out, int64_t *n, luo_diags *diags)
+luo_status luo_recorded_read(const char *path, const luo_range *ranges, int32_t nranges,
+                             luo_replay_record **out, int64_t *n, luo_diags *diags)
 {
     luo_csv_cell c[LUO_RE_N];
     luo_replay_record *at = NULL;
     int64_t count = 0, cap = 0;
     bool ok = true;
-    (void)arena;
     luo_csv *csv = luo_csv_open_path(path, luo_input_table_recorded.columns,
                                      luo_input_table_recorded.n, diags);
     while (ok && !luo_diags_full(diags, path) && luo_csv_next(csv, c)) {
@@ -66,4 +64,25 @@ luo_status luo_recorded_read(luo_arena *arena, const char *path, const luo_range
     *out = at;
     *n = count;
     return LUO_OK;
+}
+
+static const char *lane_of(luo_replay_op op)
+{
+    if (luo_replay_op_computes(op)) return "compute";
+    return luo_replay_op_transfers(op) ? "pp" : "dp";
+}
+
+void luo_recorded_print(luo_str *text, const luo_replay *r, int32_t k, const double *start_s,
+                        const double *duration_s, const char *says)
+{
+    luo_str_addf(text, "# %s\n", says);
+    for (int i = 0; i < luo_input_table_recorded.n; i++)
+        luo_str_addf(text, "%s%s", i ? "," : "", luo_input_table_recorded.columns[i].name);
+    luo_str_addc(text, '\n');
+    for (int64_t i = 0; i < (int64_t)r->pipelines * r->nodes; i++) {
+        const luo_replay_node *v = &r->node[i % r->nodes];
+        luo_str_addf(text, "%lld,%d,%d,%s,%s,%d,%d,%lld,%.9f,%.9f\n", (long long)r->step[k],
+                     (int)(i / r->nodes), v->stage, lane_of(v->op), luo_replay_op_name(v->op),
+                     v->chunk, v->micro_batch, (long long)v->order, start_s[i], duration_s[i]);
+    }
 }

@@ -8,7 +8,7 @@
 /* Reads the records of steps lo <= s < hi of nranges ranges (0: of all steps).
  * Errors: LUO_EINPUT, LUO_EPARSE of the file, an operation of another name, in diags; LUO_ENOMEM.
  * Owner:  *out by free(). */
-luo_status luo_recorded_read(luo_arena *arena, const char *path, const luo_range *ranges,
+luo_status luo_recorded_read(const char *path, const luo_range *ranges,
                              int32_t nranges, luo_replay_record **out, int64_t *n,
                              luo_diags *diags);
 

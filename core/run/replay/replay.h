@@ -40,6 +40,7 @@ typedef enum luo_replay_op {
 const char *luo_replay_op_name(luo_replay_op op);
 const char *luo_replay_op_type(luo_replay_op op);
 bool luo_replay_op_computes(luo_replay_op op);
+bool luo_replay_op_transfers(luo_replay_op op); /* between stages */
 /* By name; LUO_REPLAY_OPS: there is none. */
 luo_replay_op luo_replay_op_find(const char *name);
 

@@ -65,7 +65,9 @@ static luo_status match_transfers(replay_builder *b, int32_t stage, luo_replay_o
     for (int32_t i = 0; i < computations; i++)
         valid += has_peer(b, replay_node(b, stage, compute, i), next);
     if (n != valid && n != computations)
-        return luo_err_set(b->err, LUO_EINPUT, "stage %d has %d %s for %d %s; %d are expected.",
+        return luo_err_set(b->err, LUO_EINPUT,
+                           "stage %d has %d %s for %d %s, %d of which have a peer; one for each "
+                           "of these is expected.",
                            stage, n, luo_replay_op_name(transfer), computations,
                            luo_replay_op_name(compute), valid);
     for (int32_t i = 0, k = 0; i < computations; i++) {

@@ -27,6 +27,12 @@ bool luo_replay_op_computes(luo_replay_op op)
     return computes[op];
 }
 
+bool luo_replay_op_transfers(luo_replay_op op)
+{
+    return op == LUO_REPLAY_FORWARD_SEND || op == LUO_REPLAY_FORWARD_RECV ||
+           op == LUO_REPLAY_BACKWARD_SEND || op == LUO_REPLAY_BACKWARD_RECV;
+}
+
 luo_replay_op luo_replay_op_find(const char *name)
 {
     int op = 0;
@@ -120,12 +126,12 @@ static luo_status differs(const replay_builder *b, int64_t from, int64_t to, int
     if (v < b->r->nodes && (from + v >= to || b->node[v].stage < one.stage ||
                             (b->node[v].stage == one.stage && b->node[v].op < one.op)))
         one = b->node[v];
-    return luo_err_set(b->err, LUO_EINPUT,
-                       "stage %d of pipeline %d has %d %s in step %lld; %d are expected, as in "
-                       "pipeline 0 of step %lld.",
-                       one.stage, x->pipeline, count_records(b, from, to, &one),
-                       luo_replay_op_name(one.op), (long long)x->step,
-                       count_records(b, 0, b->r->nodes, &one), (long long)b->record[0].step);
+    return luo_err_set(
+        b->err, LUO_EINPUT,
+        "stage %d of pipeline %d has %d %s in step %lld, in pipeline 0 of step %lld it has %d; "
+        "as many are expected.",
+        one.stage, x->pipeline, count_records(b, from, to, &one), luo_replay_op_name(one.op),
+        (long long)x->step, (long long)b->record[0].step, count_records(b, 0, b->r->nodes, &one));
 }
 
 /* Times of all steps and pipelines, which have the operations of the first. */

@@ -1,0 +1,20 @@
+/* replay_files.h: what `luoshu replay` writes and prints. */
+#ifndef LUO_CLI_REPLAY_REPLAY_FILES_H
+#define LUO_CLI_REPLAY_REPLAY_FILES_H
+#include "cli/cli.h"
+#include "core/run/replay/replay.h"
+
+typedef struct luo_replay_files {
+    const char *path; /* the timeline, as named */
+    const char *dir;
+    const luo_replay *replay;
+    const luo_replay_figures *figures;
+} luo_replay_files;
+
+/* Writes attribution.csv, compare_steps.csv, compare_steps-ideal.csv, devices.csv, the first step
+ * as recorded.csv and ideal.csv, and summary.json into dir, which is there. Errors: LUO_EIO;
+ * LUO_ENOMEM. */
+luo_status luo_replay_files_write(luo_cli *cli, const luo_replay_files *files, luo_err *err);
+/* The answer first, then who is slow. */
+void luo_replay_files_print(luo_cli *cli, const luo_replay_files *files);
+#endif

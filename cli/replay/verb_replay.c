@@ -1,0 +1,73 @@
+/* verb_replay.c: `luoshu replay TIMELINE`. */
+#include <stdlib.h>
+
+#include "cli/folder.h"
+#include "cli/inputs.h"
+#include "cli/replay/replay_files.h"
+#include "cli/run/finish.h"
+#include "core/io/recorded/recorded.h"
+
+static luo_status draw(luo_cli *cli, const char *dir)
+{
+    luo_str made = {0};
+    if (!luo_plot_possible(NULL))
+        return luo_cli_note(cli, LUO_WARNING,
+                            "gnuplot is not installed, so no figure is drawn; install gnuplot-nox "
+                            "and call `luoshu plot`.");
+    const luo_plot_opts how = {.dir = dir};
+    const luo_status st = luo_cli_draw(cli, &how, &made);
+    fputs(luo_str_get(&made), luo_cli_out(cli));
+    luo_str_free(&made);
+    return st;
+}
+
+static luo_status read_job(luo_cli *cli, const char *path, luo_replay *replay, luo_err *err)
+{
+    const char *steps = luo_args_get(&cli->args, "steps", NULL);
+    const luo_range *ranges = NULL;
+    luo_replay_record *records = NULL;
+    int32_t nranges = 0;
+    int64_t n;
+    if (steps)
+        LUO_TRY(
+            luo_inputs_steps(cli, "steps", steps, "a list like 0-3,40", &ranges, &nranges, err));
+    LUO_TRY(luo_recorded_read(path, ranges, nranges, &records, &n, &cli->diags));
+    luo_status st = n == 0 && steps ? luo_err_set(err, LUO_EUSAGE,
+                                                  "`--steps` is `%s`, and none of these steps was "
+                                                  "recorded.",
+                                                  steps)
+                                    : luo_replay_build(cli->arena, records, n, replay, err);
+    free(records);
+    return st == LUO_EUSAGE ? st : luo_err_at(err, st, path, 0, 0);
+}
+
+static luo_status run(luo_cli *cli, luo_err *err)
+{
+    const char *path = cli->args.files[0];
+    bool plots;
+    luo_replay replay;
+    luo_replay_figures figures;
+    luo_set set = {0};
+    luo_replay_files files = {.path = path,
+                              .dir = luo_args_get(&cli->args, "out", "replay"),
+                              .replay = &replay,
+                              .figures = &figures};
+    LUO_TRY(luo_inputs_on_off(&cli->args, "plots", &plots, err));
+    LUO_TRY(read_job(cli, path, &replay, err));
+    LUO_TRY(luo_replay_attribute(cli->arena, &replay, &figures, err));
+    LUO_TRY(luo_folder_take(cli, files.dir, true, 1, &path, &set, err));
+    luo_status st = luo_replay_files_write(cli, &files, err);
+    if (st == LUO_OK) luo_replay_files_print(cli, &files);
+    const luo_folder_end end = luo_folder_end_of(st); /* without figures it is whole, too */
+    if (st == LUO_OK && plots) st = draw(cli, files.dir);
+    const luo_status closed = luo_folder_give(cli, &set, end, st == LUO_OK ? err : NULL);
+    return st == LUO_OK ? closed : st;
+}
+
+luo_status luo_verb_replay_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 1, 1, "a recorded timeline is"));
+    const luo_status st = run(cli, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
+}
