@@ -391,6 +391,7 @@ static const luo_option import_options[] = {
     {"units", "WHICH",
      "what counts and names are of: device:[0-7] or node:GROUP (as the source says)"},
     {"min-gpus", "N", "of a job that counts (1)"},
+    {"run", NULL, "also make --out a run, which compare sets beside a simulated one"},
     {"approximate", NULL, "leave out what has no place here, with a warning"},
 };
 
@@ -587,8 +588,8 @@ const luo_verb luo_verbs[] = {
      luo_verb_compare_run},
     {"replay",
      "luoshu replay TIMELINE [options]",
-     "Runs recorded steps again, as recorded and without stragglers, and says whom the difference is "
-     "due to.",
+     "Runs recorded steps again, as recorded and without stragglers, and says whom the difference "
+     "is due to.",
      "who made recorded steps slow",
      replay_options,
      N(replay_options),

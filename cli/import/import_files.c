@@ -23,6 +23,10 @@ static luo_status read_opts(luo_cli *cli, luo_convert_opts *opts, luo_err *err)
     opts->model = luo_args_get(args, "model", NULL);
     opts->approximate = luo_args_has(args, "approximate");
     opts->repair = luo_args_has(args, "repair");
+    opts->run = luo_args_has(args, "run");
+    if (opts->run && !luo_args_has(args, "out"))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--run` needs --out: the folder that becomes the run is expected.");
     return LUO_OK;
 }
 

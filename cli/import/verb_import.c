@@ -30,6 +30,7 @@ static const option options[] = {
     {"model", 0, LUO_CONVERT_MODEL},
     {"units", 0, LUO_CONVERT_UNITS},
     {"min-gpus", 0, LUO_CONVERT_MIN_GPUS},
+    {"run", 0, LUO_CONVERT_RUN},
 };
 
 static bool has_option(int k, const option *o)

@@ -12,6 +12,15 @@ i megatron-args train.sh --out job; i megatron-args train.sh --out job --force -
 sed 's/--lr 3e-4/--fp16/' train.sh >half.sh; i megatron-args half.sh --out half; i megatron-args half.sh --out half --approximate --quiet
 printf ' iteration 1/ 2 | elapsed time per iteration (ms): 812.5 | global batch size: 8 |\n' >train.log
 i megatron-log train.log; i megatron-log train.log --profile h100 --devices 8; "$LUOSHU" check measured.csv
+# steps of a training as a run beside a simulated one: by hand 0.1, 0.102, 0.101 s, behind two that warm up
+awk 'BEGIN { n = split("9000 2000 100 102 101", ms, " ")
+    for (i = 1; i <= n; i++) printf " iteration %d/ 9 | elapsed time per iteration (ms): %.1f | global batch size: 8 | lm loss: 1.0%dE+01 | grad norm: 2.5 |\n", i, ms[i], i }' >long.log
+i megatron-log long.log --profile h100 --devices 4 --run; i megatron-log long.log --profile h100 --devices 4 --run --out log
+i megatron-log train.log --profile h100 --devices 8 --seq-length 128 --run --out one | head -n 2
+i megatron-log long.log --profile h100 --devices 4 --seq-length 128 --run --out log; cat log/steps.csv log/timeline.csv; head -n 15 log/summary.json
+"$LUOSHU" sim "$TOP/scenarios/plans/tiny2.json" --model "$TOP/scenarios/models/tiny-llama.yaml" --cluster "$TOP/scenarios/clusters/tiny2.yaml" --plots off --out simulated >/dev/null
+"$LUOSHU" compare simulated/plan log --plots off --out cmp >/dev/null && cut -d, -f1,3 cmp/compare_steps.csv && cut -d, -f1-4,8,11 cmp/compare.csv | tail -n 1
+"$LUOSHU" plot log | grep svg; "$LUOSHU" plot log --figure timelost; i topo-m topo.txt --run
 printf '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2, "wall_clock_breakdown": true}' >ds.json
 i deepspeed ds.json; i deepspeed ds.json --model job/model.yaml --devices 4 --out ds-plan.json; cat ds-plan.json
 printf '\tGPU0\tGPU1\tNIC0\tCPU Affinity\nGPU0\t X \tNV12\tPXB\t0-31\nGPU1\tNV12\t X \tPXB\t0-31\nNIC0\tPXB\tPXB\t X \n' >topo.txt

@@ -26,6 +26,7 @@ typedef enum luo_convert_option {
     LUO_CONVERT_UNITS = 64,
     LUO_CONVERT_SEQUENCE = 256,
     LUO_CONVERT_MIN_GPUS = 512,
+    LUO_CONVERT_RUN = 1024,
     LUO_CONVERT_FOLDER = 128 /* no option: the source may be a folder of them */
 } luo_convert_option;
 
@@ -48,6 +49,7 @@ typedef struct luo_convert_opts {
     const char *units;   /* what counts and names are of: "device:[0-7]", "node:GROUP"; NULL:
                           * devices from 0, names as they are */
     bool approximate, repair;
+    bool run; /* of steps that were printed also a run directory */
 } luo_convert_opts;
 
 typedef struct luo_convert_file {
@@ -57,7 +59,7 @@ typedef struct luo_convert_file {
     uint64_t hash; /* of the bytes */
 } luo_convert_file;
 
-enum { LUO_CONVERT_FILES = 4 };
+enum { LUO_CONVERT_FILES = 16 };
 typedef struct luo_convert_made {
     int32_t nfiles;
     luo_convert_file file[LUO_CONVERT_FILES];

@@ -3,14 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/stats.h"
+#include "core/base/vec.h"
 #include "core/io/convert/flags.h"
-#include "core/io/jsonw.h"
+#include "core/io/recorded/run_files.h"
 
 enum { WARM_UP = 2 }; /* iterations that are left out where there are more than twice as many */
 
 typedef struct steps {
     convert_job *job;
-    double *ms;
+    convert_iteration *at;
     int64_t n, cap;
     double tflops; /* sum of those that were printed */
     int64_t ntflops;
@@ -38,15 +40,11 @@ static luo_status take_line(steps *s, const char *line, size_t n)
     double v;
     if (number_behind(line, n, "| max allocated:", &v) && v > s->memory_mb) s->memory_mb = v;
     if (!number_behind(line, n, "elapsed time per iteration (ms):", &v) || v <= 0) return LUO_OK;
-    if (s->n == s->cap) {
-        const int64_t cap = s->cap ? 2 * s->cap : 256;
-        double *more = LUO_NEW_N(s->job->arena, double, cap);
-        if (!more) return convert_nomem(s->job);
-        if (s->n) memcpy(more, s->ms, (size_t)s->n * sizeof *more);
-        s->ms = more;
-        s->cap = cap;
-    }
-    s->ms[s->n++] = v;
+    if (!LUO_VEC_ROOM_IN(s->job->arena, s->at, s->n, s->cap)) return convert_nomem(s->job);
+    convert_iteration *one = &s->at[s->n++];
+    *one = (convert_iteration){1e-3 * v, NAN, NAN};
+    if (number_behind(line, n, "lm loss:", &v)) one->loss = v;
+    if (number_behind(line, n, "grad norm:", &v)) one->grad_norm = v;
     if (number_behind(line, n, "throughput per GPU (TFLOP/s/GPU):", &v)) {
         s->tflops += v;
         s->ntflops++;
@@ -69,19 +67,21 @@ static luo_status read_steps(steps *s)
                          "Megatron-LM prints is expected.");
 }
 
-static int by_value(const void *a, const void *b)
+/* Without those of the beginning: how many are left out. */
+static int64_t warm_up(const steps *s)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return s->n > 2 * WARM_UP ? WARM_UP : 0;
 }
 
-static double median_s(steps *s, int64_t *used)
+/* Median step; 0: out of memory. */
+static double median_s(const steps *s)
 {
-    const int64_t skip = s->n > 2 * WARM_UP ? WARM_UP : 0, n = s->n - skip;
-    double *ms = s->ms + skip;
-    *used = n;
-    qsort(ms, (size_t)n, sizeof *ms, by_value);
-    return 1e-3 * (n % 2 ? ms[n / 2] : 0.5 * (ms[n / 2 - 1] + ms[n / 2]));
+    const int64_t skip = warm_up(s), n = s->n - skip;
+    double *sorted = LUO_NEW_N(s->job->arena, double, n);
+    if (!sorted) return 0;
+    for (int64_t i = 0; i < n; i++) sorted[i] = s->at[skip + i].step_s;
+    luo_stats_sort(sorted, n);
+    return luo_stats_quantile(sorted, n, 0.5);
 }
 
 /* ---- a row of a suite ---- */
@@ -160,11 +160,31 @@ static luo_status read_arguments(convert_job *job, convert_training *t)
     return convert_plan_file(job, t);
 }
 
+/* With --run: the iterations as a run. */
+static luo_status write_run(const steps *s, const convert_training *t)
+{
+    const int64_t skip = warm_up(s),
+                  sequences = t->global_batch ? t->global_batch : s->global_batch,
+                  length = t->sequence_tokens ? t->sequence_tokens : s->job->opts->sequence_tokens;
+    if (!s->job->opts->run) return LUO_OK;
+    if (!sequences)
+        return convert_error(s->job, 0, 0,
+                             "no line says the `global batch size:`, which a run has.");
+    if (!length)
+        return convert_usage(s->job, "`--seq-length` is missing: the log does not say how long the "
+                                     "sequences of the run are.");
+    return convert_run_files(
+        s->job, &(convert_run){.at = s->at + skip,
+                               .n = s->n - skip,
+                               .sequences = sequences,
+                               .tokens = sequences * length,
+                               .devices = t->devices ? t->devices : s->job->opts->devices});
+}
+
 luo_status convert_megatron_log(convert_job *job)
 {
     steps s = {.job = job};
     convert_training t = {0};
-    int64_t used;
     LUO_TRY(read_steps(&s));
     if (!job->opts->profile)
         return convert_usage(job, "`--profile` is missing: the log does not say which GPU it was; "
@@ -173,9 +193,11 @@ luo_status convert_megatron_log(convert_job *job)
     if (!t.devices && !job->opts->devices)
         return convert_usage(job, "`--devices` is missing: the log does not say how many GPUs "
                                   "there were.");
-    const double step_s = median_s(&s, &used);
+    const double step_s = median_s(&s);
+    if (step_s <= 0) return convert_nomem(job);
     LUO_TRY(write_row(&s, &t, step_s));
+    LUO_TRY(write_run(&s, &t));
     return convert_say(job, "a step of %.6g s (median of %lld), global batch %lld", step_s,
-                       (long long)used,
+                       (long long)(s.n - warm_up(&s)),
                        (long long)(t.global_batch ? t.global_batch : s.global_batch));
 }

@@ -361,13 +361,12 @@ static luo_status put_breakdown(luo_table *table, const char *name, const step_l
         for (int k = 0; k < PARTS; k++) sum[k] += l->at[i].parts[k];
         n++;
     }
-    if (n == 0) return LUO_OK;
+    for (int k = 0; k < PARTS; k++) step += n ? sum[k] / (double)n : 0;
+    if (!(step > 0)) return LUO_OK; /* none, or of a run that was recorded elsewhere */
     luo_table_text(table, LUO_COL_PLOT_BREAKDOWN_name, name);
     luo_table_int(table, LUO_COL_PLOT_BREAKDOWN_steps, n);
-    for (int k = 0; k < PARTS; k++) {
+    for (int k = 0; k < PARTS; k++)
         luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_compute_s + k, sum[k] / (double)n);
-        step += sum[k] / (double)n;
-    }
     luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_low_s,
                   range ? luo_time_range_low(range, step) : NAN);
     luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_high_s,

@@ -1,6 +1,7 @@
 #include "core/io/plot/plots.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,8 @@ static void draw_common(plotter *p, const char *dir, const char *plots, const ch
 {
     luo_arena *a = p->arena;
     int64_t rows = 0, lost = 0, marks = 0;
+    bool timed = false; /* is it known where the time of a run went? */
+    for (int32_t i = 0; i < n; i++) timed |= isfinite(runs[i].time[LUO_TIME(compute_s)]);
     keep(p, luo_plotdata_timelost(a, runs, n, plots, &rows, p->diags)); /* names the runs */
     if (wanted(p, THROUGHPUT) || wanted(p, GOODPUT)) {
         keep(p, luo_plotdata_lost(a, runs, n, plots, &lost, p->diags));
@@ -194,7 +197,7 @@ static void draw_common(plotter *p, const char *dir, const char *plots, const ch
         keep(p, luo_plotdata_stepcdf(a, runs, n, plots, &rows, p->diags));
         if (rows > 0) start(p, names[STEPCDF], dir, title, "");
     }
-    if (wanted(p, TIMELOST)) start(p, names[TIMELOST], dir, title, "");
+    if (wanted(p, TIMELOST) && timed) start(p, names[TIMELOST], dir, title, "");
     if (wanted(p, BREAKDOWN)) {
         keep(p, luo_plotdata_breakdown(a, runs, n, plots, &rows, p->diags));
         if (rows > 0) start(p, names[BREAKDOWN], dir, title, "");
