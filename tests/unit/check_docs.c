@@ -395,7 +395,8 @@ static const char *options_of(int bits)
                    {LUO_CONVERT_MODEL, "`--model`"},
                    {LUO_CONVERT_UNITS, "`--units`"},
                    {LUO_CONVERT_SEQUENCE, "`--seq-length`"},
-                   {LUO_CONVERT_MIN_GPUS, "`--min-gpus`"}};
+                   {LUO_CONVERT_MIN_GPUS, "`--min-gpus`"},
+                   {LUO_CONVERT_RUN, "`--run`"}};
     const char *text = "";
     for (int i = 0; i < LUO_ROWS(options); i++)
         if (bits & options[i].bit)
