@@ -339,6 +339,10 @@ static const luo_option demo_options[] = {
 
 static const luo_option replay_options[] = {
     {"steps", "LIST", "only these steps, 0-3,40 (all)"},
+    {"scenario", "FILE", "also a scenario with the slow workers as stragglers (none)"},
+    {"model", "FILE", "of --scenario: model.yaml or a Hugging Face config.json"},
+    {"cluster", "FILE", "of --scenario: cluster.yaml"},
+    {"plan", "FILE", "of --scenario: its plan (plan.json beside TIMELINE)"},
     {"plots", "ON", "on or off (on)"},
     {"out", "DIR", "where to write (replay)"},
     FORCE,
@@ -594,7 +598,7 @@ const luo_verb luo_verbs[] = {
      replay_options,
      N(replay_options),
      "attribution.csv, devices.csv, compare_steps.csv, compare_steps-ideal.csv, recorded.csv, "
-     "ideal.csv, summary.json, plots/",
+     "ideal.csv, op_times.csv, summary.json, plots/; with --scenario the scenario",
      {"luoshu import stragglers scenarios/examples/stragglers.csv --out recorded --force",
       "luoshu replay recorded/recorded.csv --out replay --force"},
      "0 2 3 4",

@@ -4,6 +4,12 @@
 #include "cli/cli.h"
 #include "core/run/replay/replay.h"
 
+/* Timelines and times in the folder, and how each begins. */
+#define LUO_REPLAY_RECORDED "recorded.csv"
+#define LUO_REPLAY_IDEAL "ideal.csv"
+#define LUO_REPLAY_TIMES "op_times.csv"
+#define LUO_REPLAY_SAYS "# luoshu replay: "
+
 typedef struct luo_replay_files {
     const char *path; /* the timeline, as named */
     const char *dir;
@@ -12,9 +18,16 @@ typedef struct luo_replay_files {
 } luo_replay_files;
 
 /* Writes attribution.csv, compare_steps.csv, compare_steps-ideal.csv, devices.csv, the first step
- * as recorded.csv and ideal.csv, and summary.json into dir, which is there. Errors: LUO_EIO;
+ * as recorded.csv and ideal.csv, ideal
+ * durations as op_times.csv, and summary.json into dir, which is there. Errors: LUO_EIO;
  * LUO_ENOMEM. */
 luo_status luo_replay_files_write(luo_cli *cli, const luo_replay_files *files, luo_err *err);
 /* The answer first, then who is slow. */
 void luo_replay_files_print(luo_cli *cli, const luo_replay_files *files);
+/* Writes a scenario of the job into `path`: with --model, --cluster and --plan (plan.json beside
+ * the timeline), a straggler for each worker whose computation takes over 1.05 times the mean of
+ * all. Errors: LUO_EUSAGE; LUO_EINPUT the plan has other pipelines; those of files, in cli->diags;
+ * LUO_EIO; LUO_ENOMEM. */
+luo_status luo_replay_files_scenario(luo_cli *cli, const luo_replay_files *files, const char *path,
+                                     luo_err *err);
 #endif

@@ -5,6 +5,7 @@
 #include "cli/replay/replay_files.h"
 #include "cli/sync/sync_write.h"
 #include "core/io/io.h"
+#include "core/io/read/input_tables.h"
 #include "core/io/recorded/recorded.h"
 #include "core/io/result/table.h"
 #include "core/run/parts.h"
@@ -156,16 +157,36 @@ static luo_status write_timelines(luo_cli *cli, const luo_replay_files *f, doubl
     double *ideal = LUO_NEW_N(cli->arena, double, size), first = INFINITY;
     luo_str text = {0};
     if (!ideal) return luo_err_nomem(err);
-    luo_recorded_print(&text, r, 0, r->start_s, r->duration_s, "luoshu replay: the first step");
-    LUO_TRY(write_text(cli, f, "recorded.csv", &text, err));
+    luo_recorded_print(&text, r, 0, r->start_s, r->duration_s, LUO_REPLAY_SAYS "the first step");
+    LUO_TRY(write_text(cli, f, LUO_REPLAY_RECORDED, &text, err));
     for (int64_t i = 0; i < size; i++) {
         ideal[i] = r->ideal_s[r->node[i % r->nodes].op];
         first = fmin(first, r->start_s[i]);
     }
     luo_replay_run(r, ideal, end_s);
     for (int64_t i = 0; i < size; i++) end_s[i] += first - ideal[i]; /* starts */
-    luo_recorded_print(&text, r, 0, end_s, ideal, "luoshu replay: the same without stragglers");
-    return write_text(cli, f, "ideal.csv", &text, err);
+    luo_recorded_print(&text, r, 0, end_s, ideal, LUO_REPLAY_SAYS "the same without stragglers");
+    return write_text(cli, f, LUO_REPLAY_IDEAL, &text, err);
+}
+
+/* Ideal durations under the names of the recording. */
+static luo_status write_times(luo_cli *cli, const luo_replay_files *f, luo_err *err)
+{
+    const luo_replay *r = f->replay;
+    luo_str text = {0};
+    luo_str_add(&text, LUO_REPLAY_SAYS "ideal durations of whole operations\n");
+    for (int i = 0; i < luo_input_table_op_times.n; i++)
+        luo_str_addf(&text, "%s%s", i ? "," : "", luo_input_table_op_times.columns[i].name);
+    luo_str_addc(&text, '\n');
+    for (int op = 0; op < LUO_REPLAY_OPS; op++) {
+        int64_t n = 0;
+        for (int32_t v = 0; v < r->nodes; v++) n += (int)r->node[v].op == op;
+        if (n == 0) continue;
+        luo_str_addf(&text, "%s,bf16,0,0,0,%.3f,%lld,calibration\n",
+                     luo_replay_op_name((luo_replay_op)op), 1e6 * r->ideal_s[op],
+                     (long long)(n * r->pipelines * r->steps));
+    }
+    return write_text(cli, f, LUO_REPLAY_TIMES, &text, err);
 }
 
 /* ---- summary.json ---- */
@@ -207,5 +228,6 @@ luo_status luo_replay_files_write(luo_cli *cli, const luo_replay_files *f, luo_e
     LUO_TRY(write_steps(f, "compare_steps-ideal.csv", x->real_s, NULL, err));
     LUO_TRY(write_devices(cli, f, end_s, err));
     LUO_TRY(write_timelines(cli, f, end_s, err));
+    LUO_TRY(write_times(cli, f, err));
     return luo_sync_write_summary(cli, f->dir, write_facts, f, err);
 }

@@ -19,3 +19,25 @@ grep -v '^0,1' "$S" >alone.csv; r alone.csv --plots off --out alone | grep -v 1.
 # stage 1 says that it began with the second micro-batch: its first forward waits for itself
 sed 's/^\(0,.,1,compute,forward-compute,0,0,0\),[0-9.]*/\1,0.09/' "$S" >bad.csv; r bad.csv --out x
 "$LUOSHU" compare one
+# the same job as a scenario: its slow worker as a straggler, under policies
+awk -F, 'BEGIN { OFS = "," } /^#/ { next } /^step/ { print "step,dp_rank,pp_rank,lane,op,model_chunk,mb_id,seq_id,start_us,dur_us"; next } { $9 *= 1e6; $10 *= 1e6; print }' "$S" >flat.csv
+cat >model.yaml <<'X'
+{schema: luoshu.model/1, name: small, family: llama, layers: 4, hidden: 64, ffn_hidden: 128, heads: 4, vocab: 1000, max_sequence_tokens: 128}
+X
+cat >lab.yaml <<'X'
+schema: luoshu.cluster/1
+name: lab
+node_groups:
+  - {name: lab, nodes: 2, devices_per_node: 2, profile: h20, pcie: {bandwidth_gbytes_per_s: 12, latency_us: 1.5},
+     nics: {count: 1, bandwidth_gbytes_per_s: 12.5, latency_us: 2}}
+fabric: {kind: single, hop_latency_us: 0.5}
+X
+"$LUOSHU" import stragglers flat.csv --model model.yaml --out rec --quiet >/dev/null; mkdir sub
+r rec/recorded.csv --plots off --out sc --scenario sub/slow.yaml --model model.yaml --cluster lab.yaml | tail -n 5; cat sub/slow.yaml sc/op_times.csv; "$LUOSHU" check sub/slow.yaml sc/op_times.csv
+"$LUOSHU" sim sub/slow.yaml --policies static --plots off --out simulated >/dev/null && cut -d, -f2 simulated/static/steps.csv | sort | uniq -c; grep -c fired simulated/static/events.csv
+again="rec/recorded.csv --plots off --out sc --force --model model.yaml --cluster lab.yaml"
+r $again --scenario sub/slow.yaml >/dev/null; r $again; r $again --scenario none/slow.yaml; r $again --scenario s.yaml --plan missing.json
+"$LUOSHU" plan uniform --model model.yaml --cluster lab.yaml --tp 1 --pp 1 --dp 4 --seq-length 128 --global-batch-size 8 --out other.json >/dev/null 2>&1; r $again --scenario s.yaml --plan other.json
+r rec/recorded.csv --plots off --out sc2 --scenario sub/slow.yaml --model model.yaml --cluster lab.yaml
+# a folder that holds the timeline itself
+r rec/recorded.csv --out rec --force; r rec/recorded.csv --plots off --out here >/dev/null; r here/recorded.csv --plots off --out here --force | head -n 1

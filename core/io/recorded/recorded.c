@@ -75,7 +75,7 @@ static const char *lane_of(luo_replay_op op)
 void luo_recorded_print(luo_str *text, const luo_replay *r, int32_t k, const double *start_s,
                         const double *duration_s, const char *says)
 {
-    luo_str_addf(text, "# %s\n", says);
+    luo_str_addf(text, "%s\n", says);
     for (int i = 0; i < luo_input_table_recorded.n; i++)
         luo_str_addf(text, "%s%s", i ? "," : "", luo_input_table_recorded.columns[i].name);
     luo_str_addc(text, '\n');
