@@ -114,6 +114,72 @@ START_TEST(acc_r1)
 }
 END_TEST
 
+/* All durations x times as long: all times are, and no ratio moves. */
+START_TEST(scaled)
+{
+    luo_arena *arena = luo_arena_new(0);
+    made one = job(), other = job();
+    luo_replay r, q;
+    for (int64_t i = 0; i < other.n; i++) other.at[i].duration_s *= 7;
+    const luo_replay_figures f = figures_of(arena, one.at, one.n, &r),
+                             g = figures_of(arena, other.at, other.n, &q);
+    ck_assert_double_eq_tol(g.real_mean_s, 7 * f.real_mean_s, 1e-12);
+    ck_assert_double_eq_tol(g.ideal_s, 7 * f.ideal_s, 1e-12);
+    ck_assert_int_eq(f.ncauses, g.ncauses);
+    for (int32_t i = 0; i < f.ncauses; i++)
+        ck_assert_double_eq_tol(f.cause[i].slowdown, g.cause[i].slowdown, 1e-12);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Nobody is slow: nothing is lost, and no share of it can be told. */
+START_TEST(equal_durations)
+{
+    luo_arena *arena = luo_arena_new(0);
+    made m = job();
+    luo_replay r;
+    for (int64_t i = 0; i < m.n; i++)
+        if (m.at[i].pipeline == 0 && m.at[i].stage == 1 && luo_replay_op_computes(m.at[i].op))
+            m.at[i].duration_s = m.at[i].op == LUO_REPLAY_FORWARD    ? 0.01
+                                 : m.at[i].op == LUO_REPLAY_BACKWARD ? 0.02
+                                                                     : m.at[i].duration_s;
+    const luo_replay_figures f = figures_of(arena, m.at, m.n, &r);
+    ck_assert_double_eq_tol(f.slowdown, 1, 1e-12);
+    for (int32_t i = 0; i < f.ncauses; i++) {
+        ck_assert_double_eq_tol(f.cause[i].slowdown, 1, 1e-12);
+        ck_assert(isnan(f.cause[i].recovered_ratio));
+    }
+    for (int32_t w = 0; w < PIPELINES * STAGES; w++)
+        ck_assert_double_eq_tol(f.compute_ratio[w], 1, 1e-12);
+    ck_assert(isnan(f.last_stage_ratio) && isnan(f.slow_workers_ratio));
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Who waits: starts of the first step, ms. */
+START_TEST(one_step)
+{
+    luo_arena *arena = luo_arena_new(0);
+    made m = job();
+    luo_replay r;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_replay_build(arena, m.at, m.n, &r, &err), LUO_OK);
+    double *end_s = LUO_NEW_N(arena, double, PIPELINES *r.nodes);
+    ck_assert_double_eq_tol(luo_replay_run(&r, r.duration_s, end_s), 0.134, 1e-12);
+    for (int64_t i = 0; i < PIPELINES * r.nodes; i++) {
+        const luo_replay_node *v = &r.node[i % r.nodes];
+        const double start_s = end_s[i] - r.duration_s[i];
+        const bool first = v->order == 0, pipeline_0 = i < r.nodes;
+        if (v->op == LUO_REPLAY_FORWARD && first) /* gather 5; stage 1: F 10 and a transfer */
+            ck_assert_double_eq_tol(start_s, v->stage ? 0.0152 : 0.005, 1e-12);
+        if (v->op == LUO_REPLAY_BACKWARD && first && v->stage == 1)
+            ck_assert_double_eq_tol(start_s, pipeline_0 ? 0.0302 : 0.0252, 1e-12);
+        if (v->op == LUO_REPLAY_CLIP) ck_assert_double_eq_tol(start_s, 0.1305, 1e-12);
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- ACC-R-ST: a published job ---- */
 
 static const char *data_folder(void)
@@ -218,4 +284,5 @@ START_TEST(acc_r_st)
 }
 END_TEST
 
-LUO_SUITE("replay", LUO_T(acc_r1), LUO_T(acc_r_st))
+LUO_SUITE("replay", LUO_T(acc_r1), LUO_T(scaled), LUO_T(equal_durations), LUO_T(one_step),
+          LUO_T(acc_r_st))
