@@ -599,8 +599,8 @@ const luo_verb luo_verbs[] = {
      N(replay_options),
      "attribution.csv, devices.csv, compare_steps.csv, compare_steps-ideal.csv, recorded.csv, "
      "ideal.csv, op_times.csv, summary.json, plots/; with --scenario the scenario",
-     {"luoshu import stragglers scenarios/examples/stragglers.csv --out recorded --force",
-      "luoshu replay recorded/recorded.csv --out replay --force"},
+     {"luoshu replay scenarios/examples/recorded.csv --out replay --force",
+      "luoshu replay scenarios/examples/recorded.csv --steps 0 --plots off --out replay --force"},
      "0 2 3 4",
      "luoshu.replay/1",
      luo_verb_replay_run},
