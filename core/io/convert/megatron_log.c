@@ -12,7 +12,7 @@ enum { WARM_UP = 2 }; /* iterations that are left out where there are more than 
 
 typedef struct steps {
     convert_job *job;
-    convert_iteration *at;
+    recorded_iteration *at;
     int64_t n, cap;
     double tflops; /* sum of those that were printed */
     int64_t ntflops;
@@ -41,8 +41,8 @@ static luo_status take_line(steps *s, const char *line, size_t n)
     if (number_behind(line, n, "| max allocated:", &v) && v > s->memory_mb) s->memory_mb = v;
     if (!number_behind(line, n, "elapsed time per iteration (ms):", &v) || v <= 0) return LUO_OK;
     if (!LUO_VEC_ROOM_IN(s->job->arena, s->at, s->n, s->cap)) return convert_nomem(s->job);
-    convert_iteration *one = &s->at[s->n++];
-    *one = (convert_iteration){1e-3 * v, NAN, NAN};
+    recorded_iteration *one = &s->at[s->n++];
+    *one = (recorded_iteration){1e-3 * v, NAN, NAN};
     if (number_behind(line, n, "lm loss:", &v)) one->loss = v;
     if (number_behind(line, n, "grad norm:", &v)) one->grad_norm = v;
     if (number_behind(line, n, "throughput per GPU (TFLOP/s/GPU):", &v)) {
@@ -173,12 +173,12 @@ static luo_status write_run(const steps *s, const convert_training *t)
     if (!length)
         return convert_usage(s->job, "`--seq-length` is missing: the log does not say how long the "
                                      "sequences of the run are.");
-    return convert_run_files(
-        s->job, &(convert_run){.at = s->at + skip,
-                               .n = s->n - skip,
-                               .sequences = sequences,
-                               .tokens = sequences * length,
-                               .devices = t->devices ? t->devices : s->job->opts->devices});
+    return recorded_run_add(
+        s->job, &(recorded_run){.at = s->at + skip,
+                                .n = s->n - skip,
+                                .sequences = sequences,
+                                .tokens = sequences * length,
+                                .devices = t->devices ? t->devices : s->job->opts->devices});
 }
 
 luo_status convert_megatron_log(convert_job *job)

@@ -30,9 +30,9 @@ static luo_status add_manifest(convert_job *job)
 }
 
 /* A cell of steps.csv; one that is not known stays empty. */
-static void put_cell(luo_str *text, const convert_run *run, int64_t i, double start_s, int32_t c)
+static void put_cell(luo_str *text, const recorded_run *run, int64_t i, double start_s, int32_t c)
 {
-    const convert_iteration *x = &run->at[i];
+    const recorded_iteration *x = &run->at[i];
     switch (c) {
     case LUO_COL_STEPS_step:
         luo_str_addi(text, i);
@@ -75,7 +75,7 @@ static void put_cell(luo_str *text, const convert_run *run, int64_t i, double st
     }
 }
 
-static luo_status add_steps(convert_job *job, const convert_run *run)
+static luo_status add_steps(convert_job *job, const recorded_run *run)
 {
     luo_str text = {0};
     double start_s = 0;
@@ -92,7 +92,7 @@ static luo_status add_steps(convert_job *job, const convert_run *run)
 }
 
 /* One row a step, as they followed each other. */
-static luo_status add_timeline(convert_job *job, const convert_run *run)
+static luo_status add_timeline(convert_job *job, const recorded_run *run)
 {
     luo_str text = {0};
     double start_s = 0;
@@ -118,7 +118,8 @@ static luo_status add_others(convert_job *job)
     return LUO_OK;
 }
 
-static void put_times(luo_jsonw *json, const convert_run *run, const double *sorted, double total_s)
+static void put_times(luo_jsonw *json, const recorded_run *run, const double *sorted,
+                      double total_s)
 {
     const int64_t tokens = run->n * run->tokens;
     luo_jsonw_num(json, "total_s", total_s, 9);
@@ -137,7 +138,7 @@ static void put_times(luo_jsonw *json, const convert_run *run, const double *sor
     luo_jsonw_num(json, "peak_memory_ratio", NAN, 6);
 }
 
-static luo_status add_summary(convert_job *job, const convert_run *run)
+static luo_status add_summary(convert_job *job, const recorded_run *run)
 {
     luo_str text = {0};
     double *sorted = LUO_NEW_N(job->arena, double, run->n), total_s = 0;
@@ -162,7 +163,7 @@ static luo_status add_summary(convert_job *job, const convert_run *run)
     return convert_add(job, "summary.json", &text);
 }
 
-luo_status convert_run_files(convert_job *job, const convert_run *run)
+luo_status recorded_run_add(convert_job *job, const recorded_run *run)
 {
     LUO_TRY(add_manifest(job));
     LUO_TRY(add_steps(job, run));
