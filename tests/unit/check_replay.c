@@ -180,6 +180,31 @@ START_TEST(one_step)
 }
 END_TEST
 
+/* What a hostile file can say costs no more than its rows. */
+START_TEST(far_numbers)
+{
+    luo_arena *arena = luo_arena_new(0);
+    made m = job();
+    luo_replay r;
+    luo_err err = {0};
+    int32_t told = 0;
+    for (int64_t i = 0; i < m.n; i++)
+        if (m.at[i].micro_batch == 1) m.at[i].micro_batch = 1 << 24;
+    const luo_replay_figures f = figures_of(arena, m.at, m.n, &r);
+    for (int32_t i = 0; i < f.ncauses; i++)
+        if (f.cause[i].by == LUO_REPLAY_MICRO_BATCH)
+            ck_assert_int_eq(f.cause[i].micro_batch, told++ == 0 ? 0 : 1 << 24);
+    ck_assert_int_eq(told, 2);
+    for (int64_t i = 0; i < m.n; i++)
+        if (luo_replay_op_computes(m.at[i].op)) m.at[i].chunk = 131071;
+    ck_assert_int_eq(luo_replay_build(arena, m.at, m.n, &r, &err), LUO_E2BIG);
+    ck_assert_str_eq(err.text,
+                     "2 stages have 131072 chunks each; 131072 chunks of all or fewer are "
+                     "expected.");
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- ACC-R-ST: a published job ---- */
 
 static const char *data_folder(void)
@@ -285,4 +310,4 @@ START_TEST(acc_r_st)
 END_TEST
 
 LUO_SUITE("replay", LUO_T(acc_r1), LUO_T(scaled), LUO_T(equal_durations), LUO_T(one_step),
-          LUO_T(acc_r_st))
+          LUO_T(far_numbers), LUO_T(acc_r_st))

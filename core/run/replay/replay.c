@@ -154,7 +154,9 @@ static bool skip_type(const luo_replay *r, int op)
     return !any;
 }
 
-static int32_t list_causes(const luo_replay *r, luo_replay_cause *out, int32_t *first_worker)
+/* has: per micro-batch. */
+static int32_t list_causes(const luo_replay *r, const bool *has, luo_replay_cause *out,
+                           int32_t *first_worker)
 {
     int32_t n = 0;
     for (int32_t s = 0; s < r->stages; s++) out[n++] = cause_of(LUO_REPLAY_STAGE, -1, s, NULL, -1);
@@ -168,7 +170,20 @@ static int32_t list_causes(const luo_replay *r, luo_replay_cause *out, int32_t *
         if (!skip_type(r, op))
             out[n++] = cause_of(LUO_REPLAY_OP, -1, -1, luo_replay_op_type((luo_replay_op)op), -1);
     for (int32_t m = 0; m < r->micro_batches; m++)
-        out[n++] = cause_of(LUO_REPLAY_MICRO_BATCH, -1, -1, NULL, m);
+        if (has[m]) out[n++] = cause_of(LUO_REPLAY_MICRO_BATCH, -1, -1, NULL, m);
+    return n;
+}
+
+/* Numbers may be left out. */
+static int32_t count_micro_batches(const luo_replay *r, bool *has)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < r->nodes; v++) {
+        const int32_t m = r->node[v].micro_batch;
+        if (m < 0) continue;
+        n += !has[m];
+        has[m] = true;
+    }
     return n;
 }
 
@@ -229,9 +244,11 @@ luo_status luo_replay_attribute(luo_arena *arena, const luo_replay *r, luo_repla
     double *ratio = LUO_NEW_N(arena, double, workers);
     int64_t *n = LUO_NEW_N(arena, int64_t, workers);
     bool *slow = LUO_NEW_N(arena, bool, workers);
-    luo_replay_cause *cause =
-        LUO_NEW_N(arena, luo_replay_cause,
-                  workers + r->stages + r->pipelines + LUO_REPLAY_OPS + r->micro_batches);
+    bool *has = LUO_NEW_N(arena, bool, r->micro_batches);
+    luo_replay_cause *cause = has ? LUO_NEW_N(arena, luo_replay_cause,
+                                              workers + r->stages + r->pipelines + LUO_REPLAY_OPS +
+                                                  count_micro_batches(r, has))
+                                  : NULL;
     work w = {.r = r,
               .duration_s = LUO_NEW_N(arena, double, size),
               .end_s = LUO_NEW_N(arena, double, size)};
@@ -242,7 +259,7 @@ luo_status luo_replay_attribute(luo_arena *arena, const luo_replay *r, luo_repla
     w.real_mean_s = made.real_mean_s;
     w.ideal_s = made.ideal_s = run_mean(&w, &nobody, true);
     made.slowdown = made.real_mean_s / made.ideal_s;
-    made.ncauses = list_causes(r, cause, &made.first_worker);
+    made.ncauses = list_causes(r, has, cause, &made.first_worker);
     fill_causes(&w, &made, cause);
     made.slow_workers = (int32_t)ceil(0.03 * (double)workers);
     mark_slowest(r, cause + made.first_worker, made.slow_workers, slow);

@@ -58,7 +58,8 @@ typedef struct luo_replay_node {
 } luo_replay_node;
 
 typedef struct luo_replay {
-    int32_t stages, pipelines, steps, nodes, chunks, micro_batches; /* chunks of a stage */
+    int32_t stages, pipelines, steps, nodes, chunks, micro_batches; /* chunks of a stage; largest
+                                                                          micro-batch + 1 */
     const int64_t *step;                                            /* K numbers, ascending */
     const luo_replay_node *node;                                    /* by stage, op, order */
     const double *start_s, *duration_s;                             /* K x D x N, as recorded */

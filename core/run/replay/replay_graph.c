@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/stats.h"
+#include "core/cost/cluster.h" /* LUO_DEVICES_MAX */
 #include "core/run/replay/replay_internal.h"
 
 #define NAME(id, name, compute, type) name,
@@ -97,6 +98,10 @@ static luo_status make_nodes(replay_builder *b)
         if (luo_replay_op_computes(x->op) && x->chunk >= r->chunks) r->chunks = x->chunk + 1;
     }
     if (r->chunks < 1) r->chunks = 1;
+    if ((int64_t)r->chunks * r->stages > LUO_DEVICES_MAX)
+        return luo_err_set(b->err, LUO_E2BIG,
+                           "%d stages have %d chunks each; %d chunks of all or fewer are expected.",
+                           r->stages, r->chunks, LUO_DEVICES_MAX);
     for (int32_t k = 0; k < r->stages * LUO_REPLAY_OPS; k++) b->at[k + 1] += b->at[k];
     r->node = b->node;
     for (int32_t s = 0; s < r->stages; s++)
