@@ -12,7 +12,7 @@ numbers = (P_max + 1) * (S_max + 1) <= 256
 do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
-    set rmargin at screen (small ? 0.74 : 0.84)
+    set rmargin at screen (small ? 0.70 : 0.81)
     set tmargin at screen (small ? 0.84 : 0.88)
     set bmargin at screen (small ? 0.23 : 0.16)
     unset grid
