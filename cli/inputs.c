@@ -199,7 +199,8 @@ static luo_status scenario_session(luo_cli *cli, luo_session *session, const cha
     const char *dtype;
     LUO_TRY(overrides(cli, session, err));
     LUO_TRY(luo_cli_dtype(cli, &dtype, err));
-    const luo_overrides set = {session->noverrides, session->overrides, dtype};
+    const luo_overrides set = {
+        .n = session->noverrides, .at = session->overrides, .dtype = dtype};
     LUO_TRY(luo_read_scenario(cli->arena, path, &set, &sc, &inputs, &cli->diags));
     if (dtype) LUO_TRY(luo_inputs_dtype(cli, sc, sc->model->dtype, err));
     const char *only = luo_args_get(&cli->args, "policies", NULL);

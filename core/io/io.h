@@ -34,6 +34,7 @@ typedef struct luo_overrides {
     int32_t n;
     const char *const *at;
     const char *dtype; /* of the model, whatever its file says; NULL: that */
+    const char *part; /* only those whose path begins so, as "cluster.", without it; NULL: all */
 } luo_overrides;
 
 /* Errors: LUO_EINPUT missing or unreadable; LUO_E2BIG over 64 MiB; LUO_ENOMEM. */

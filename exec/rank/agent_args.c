@@ -71,8 +71,9 @@ static luo_status first_error(const luo_diags *diags, luo_status st, luo_err *er
 
 luo_status luo_agent_read(luo_agent *agent, luo_err *err)
 {
-    const luo_overrides overrides = {agent->args->noverrides, agent->args->overrides,
-                                     agent->args->dtype};
+    const luo_overrides overrides = {.n = agent->args->noverrides,
+                                     .at = agent->args->overrides,
+                                     .dtype = agent->args->dtype};
     luo_source src;
     luo_scenario *sc;
     luo_model *model;

@@ -446,9 +446,10 @@ static luo_doc_node *walk(luo_doc *doc, const char **at, const char *from)
     }
 }
 
-luo_status luo_doc_set(luo_doc *doc, const char *text)
+/* The path begins behind `skip` bytes of the text, all of which messages show. */
+static luo_status set_value(luo_doc *doc, const char *text, size_t skip)
 {
-    const char *at = text;
+    const char *at = text + skip;
     luo_tree t = {.doc = doc, .from = text};
     if (!doc->root) return doc->st;
     luo_doc_node *node = walk(doc, &at, text);
@@ -467,4 +468,23 @@ luo_status luo_doc_set(luo_doc *doc, const char *text)
     node->from = text;
     for (luo_doc_node *y = node->first; y; y = y->next) y->up = node;
     return doc->st;
+}
+
+luo_status luo_doc_set(luo_doc *doc, const char *text)
+{
+    return set_value(doc, text, 0);
+}
+
+const char *luo_doc_override(const luo_overrides *o, int32_t i)
+{
+    const size_t n = o->part ? strlen(o->part) : 0;
+    return n == 0 || strncmp(o->at[i], o->part, n) == 0 ? o->at[i] + n : NULL;
+}
+
+void luo_doc_override_all(luo_doc *doc, const luo_overrides *o)
+{
+    for (int32_t i = 0; o && i < o->n; i++) {
+        const char *own = luo_doc_override(o, i);
+        if (own) set_value(doc, o->at[i], (size_t)(own - o->at[i]));
+    }
 }

@@ -137,9 +137,10 @@ static bool given_by_set(const hf_reader *hf, const char *ours)
 {
     const size_t n = strlen(ours);
     if (hf->overrides && hf->overrides->dtype && strcmp(ours, "dtype") == 0) return true;
-    for (int32_t i = 0; hf->overrides && i < hf->overrides->n; i++)
-        if (strncmp(hf->overrides->at[i], ours, n) == 0 && hf->overrides->at[i][n] == '=')
-            return true;
+    for (int32_t i = 0; hf->overrides && i < hf->overrides->n; i++) {
+        const char *set = luo_doc_override(hf->overrides, i);
+        if (set && strncmp(set, ours, n) == 0 && set[n] == '=') return true;
+    }
     return false;
 }
 

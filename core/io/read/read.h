@@ -44,6 +44,10 @@ luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **ou
                             luo_diags *diags);
 luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const luo_files *files,
                                  luo_cluster **out, luo_diags *diags);
+/* overrides: as of a scenario, on the keys of the cluster. */
+luo_status luo_read_cluster_changed(luo_arena *arena, const luo_source *src,
+                                    const luo_files *files, const luo_overrides *overrides,
+                                    luo_cluster **out, luo_diags *diags);
 /* The profile is finished. Of tables, rows with role `calibration` enter, and of collective_times
  * those of one node; the reason is that a measured table wins over a formula, and rows kept for
  * validation must not. */
@@ -69,8 +73,9 @@ typedef struct luo_inputs {
     uint64_t *hash; /* of the bytes */
 } luo_inputs;
 
-/* Reads the scenario and all files it names; overrides are checked as if they stood in the file
- * (but `stack.NAME`, which sets a value of the software stack). inputs: may be NULL.
+/* Reads the scenario and all files it names; overrides are checked as if they stood in the file;
+ * `cluster.PATH` and `model.PATH` stand in those files, and `stack.NAME` sets a value of the
+ * software stack. inputs: may be NULL.
  * Plans are checked against model and cluster (luo_plan_check). */
 luo_status luo_read_scenario(luo_arena *arena, const char *path, const luo_overrides *overrides,
                              luo_scenario **out, luo_inputs *inputs, luo_diags *diags);

@@ -461,13 +461,15 @@ static void finish(luo_doc *doc, luo_cluster *cluster)
                   err.line ? err.col : at->col, "%s", err.text);
 }
 
-luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const luo_files *files,
-                                 luo_cluster **out, luo_diags *diags)
+luo_status luo_read_cluster_changed(luo_arena *arena, const luo_source *src,
+                                    const luo_files *files, const luo_overrides *overrides,
+                                    luo_cluster **out, luo_diags *diags)
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
     luo_cluster *cluster = NULL;
     luo_doc_parse(&doc);
+    luo_doc_override_all(&doc, overrides);
     luo_doc_check(&doc, &luo_doc_cluster);
     if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) {
         check_all(&doc, data);
@@ -479,6 +481,12 @@ luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const 
     }
     if (doc.st == LUO_OK) *out = cluster;
     return doc.st;
+}
+
+luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const luo_files *files,
+                                 luo_cluster **out, luo_diags *diags)
+{
+    return luo_read_cluster_changed(arena, src, files, NULL, out, diags);
 }
 
 luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **out, luo_diags *diags)

@@ -452,7 +452,7 @@ static void make_tree(luo_doc *doc, const luo_overrides *overrides)
 {
     luo_doc_parse(doc);
     if (doc->json && luo_doc_get(doc->root, "model_type")) luo_read_hf_model(doc, overrides);
-    for (int32_t i = 0; overrides && i < overrides->n; i++) luo_doc_set(doc, overrides->at[i]);
+    luo_doc_override_all(doc, overrides);
     if (!overrides || !overrides->dtype) return;
     const char *text = luo_arena_printf(doc->arena, "dtype=%s", overrides->dtype);
     if (text) luo_doc_set(doc, text);

@@ -15,6 +15,32 @@
 #include "core/run/lengths/batches.h"
 #include "core/run/policy/policy.h"
 
+/* ---- overrides of the files that it names ---- */
+
+static const char *const changed_parts[] = {"cluster", "model", "stack"}; /* PART.PATH=VALUE */
+
+static bool is_of(const char *override, const char *part)
+{
+    const size_t n = strlen(part);
+    return strncmp(override, part, n) == 0 && override[n] == '.';
+}
+
+static bool is_of_part(const char *override)
+{
+    for (size_t i = 0; i < sizeof changed_parts / sizeof *changed_parts; i++)
+        if (is_of(override, changed_parts[i])) return true;
+    return false;
+}
+
+/* Of cluster and model, whose hash is that of their files; the stack is hashed by its values. */
+static uint64_t hash_changes(const luo_scenario_reader *reader, const char *name, uint64_t h)
+{
+    if (strcmp(name, "stack") == 0) return h;
+    for (int32_t i = 0; reader->overrides && i < reader->overrides->n; i++)
+        if (is_of(reader->overrides->at[i], name)) h = luo_hash_str(h, reader->overrides->at[i]);
+    return h;
+}
+
 /* ---- files ---- */
 
 static luo_status note_input(luo_arena *arena, luo_inputs *in, const luo_source *src, luo_err *err)
@@ -54,6 +80,7 @@ static void add_hash(luo_scenario_reader *reader, const char *name, int32_t befo
     }
     for (int32_t i = before; i < reader->inputs->n; i++)
         h = luo_hash_str(h, luo_hash_print(reader->inputs->hash[i], hex));
+    h = hash_changes(reader, name, h);
     reader->files = more;
     reader->files[reader->nfiles++] = (luo_named_hash){copy, h};
 }
@@ -82,15 +109,26 @@ bool luo_scenario_file(luo_scenario_reader *reader, const luo_doc_node *node, co
     return st == LUO_OK;
 }
 
+/* What `--set PART.PATH=VALUE` says of a file. part: with the dot. */
+static luo_overrides changes_of(const luo_scenario_reader *reader, const char *part)
+{
+    luo_overrides own = {.part = part};
+    if (reader->overrides) own.n = reader->overrides->n;
+    if (reader->overrides) own.at = reader->overrides->at;
+    return own;
+}
+
 static luo_status read_cluster(luo_scenario_reader *reader, const luo_source *src)
 {
-    return luo_read_cluster_text(reader->doc.arena, src, &reader->recorder, &reader->cluster,
-                                 reader->doc.diags);
+    const luo_overrides set = changes_of(reader, "cluster.");
+    return luo_read_cluster_changed(reader->doc.arena, src, &reader->recorder, &set,
+                                    &reader->cluster, reader->doc.diags);
 }
 
 static luo_status read_model(luo_scenario_reader *reader, const luo_source *src)
 {
-    const luo_overrides set = {.dtype = reader->overrides ? reader->overrides->dtype : NULL};
+    luo_overrides set = changes_of(reader, "model.");
+    if (reader->overrides) set.dtype = reader->overrides->dtype;
     return luo_read_model_text(reader->doc.arena, src, &set, &reader->model, reader->doc.diags);
 }
 
@@ -364,19 +402,12 @@ static void take_scalars(luo_scenario_reader *reader)
 
 /* ---- stack and its values ---- */
 
-static const char stack_prefix[] = "stack.";
-
-static bool is_stack_value(const char *override)
-{
-    return strncmp(override, stack_prefix, sizeof stack_prefix - 1) == 0;
-}
-
 static void set_stack_value(luo_scenario_reader *reader, const char *override)
 {
     char name[64];
     luo_err err;
     double v;
-    const char *at = override + sizeof stack_prefix - 1, *eq = strchr(at, '=');
+    const char *at = override + strlen("stack."), *eq = strchr(at, '=');
     if (!eq || (size_t)(eq - at) >= sizeof name) {
         reader->doc.st = luo_diags_add(reader->doc.diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0,
                                        "`--set %s` is not of the form stack.NAME=VALUE.", override);
@@ -398,7 +429,7 @@ static void take_stack(luo_scenario_reader *reader)
     luo_stack_default(&reader->sc->stack);
     if (stack) luo_scenario_file(reader, stack, "stack", "stack", read_stack);
     for (int32_t i = 0; reader->overrides && i < reader->overrides->n; i++)
-        if (is_stack_value(reader->overrides->at[i]))
+        if (is_of(reader->overrides->at[i], "stack"))
             set_stack_value(reader, reader->overrides->at[i]);
 }
 
@@ -437,7 +468,7 @@ static void load(luo_scenario_reader *reader)
     void *data = NULL;
     luo_doc_parse(&reader->doc);
     for (int32_t i = 0; reader->overrides && i < reader->overrides->n; i++)
-        if (!is_stack_value(reader->overrides->at[i]))
+        if (!is_of_part(reader->overrides->at[i]))
             luo_doc_set(&reader->doc, reader->overrides->at[i]);
     luo_doc_check(&reader->doc, &luo_doc_scenario);
     if (reader->doc.st == LUO_OK &&
