@@ -67,6 +67,7 @@ luo_status luo_verb_explain_run(luo_cli *cli);
 luo_status luo_verb_plan_run(luo_cli *cli);
 luo_status luo_verb_sim_run(luo_cli *cli);
 luo_status luo_verb_run_run(luo_cli *cli);
+luo_status luo_verb_sweep_run(luo_cli *cli);
 luo_status luo_verb_sync_run(luo_cli *cli);
 luo_status luo_verb_embed_run(luo_cli *cli);
 luo_status luo_verb_moe_run(luo_cli *cli);

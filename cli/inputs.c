@@ -10,6 +10,7 @@
 #include "core/io/builtin.h"
 #include "core/io/document/names.h"
 #include "core/io/read/read.h"
+#include "sim/sim.h"
 
 luo_status luo_inputs_steps(luo_cli *cli, const char *option, const char *text,
                             const char *expected, const luo_range **out, int32_t *n, luo_err *err)
@@ -77,6 +78,20 @@ luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, lu
     return read_trace(cli, luo_args_get(args, "trace-steps", trace), &s->run.trace, err);
 }
 
+luo_status luo_inputs_simulator(luo_cli *cli, luo_session *s, luo_err *err)
+{
+    static const char *const comm[] = {"model", "flow", "message"}, *const streams[] = {"1", "3"};
+    const luo_args *args = &cli->args;
+    int which;
+    s->run.backend = s->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
+    LUO_TRY(luo_args_choice(args, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
+    s->run.comm = (luo_comm_mode)which;
+    LUO_TRY(luo_args_choice(args, "comm-streams", 1, streams, 2, &which, err));
+    s->run.one_comm_stream = which == 0;
+    LUO_TRY(luo_inputs_on_off(args, "fold", &s->run.fold, err));
+    return luo_sim_load(err);
+}
+
 /* Paths of options are relative to where the user stands, those in a file to that file. */
 static const char *stack_override(luo_cli *cli, const char *path)
 {
@@ -94,7 +109,7 @@ static luo_status overrides(luo_cli *cli, luo_session *session, luo_err *err)
 {
     const luo_args *args = &cli->args;
     int64_t ignored;
-    const char **list = LUO_NEW_N(cli->arena, const char *, args->nset + 3);
+    const char **list = LUO_NEW_N(cli->arena, const char *, args->nset + session->nmore + 3);
     if (!list) return luo_err_nomem(err);
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &ignored, err));
     LUO_TRY(luo_args_int(args, "steps", 1, 1, INT32_MAX, &ignored, err));
@@ -113,6 +128,7 @@ static luo_status overrides(luo_cli *cli, luo_session *session, luo_err *err)
         if (strcmp(name, "stack") == 0)
             list[session->noverrides++] = stack_override(cli, args->set[i].value);
     }
+    for (int32_t i = 0; i < session->nmore; i++) list[session->noverrides++] = session->more[i];
     if (session->seed)
         list[session->noverrides++] = luo_arena_printf(cli->arena, "seed=%s", session->seed);
     for (int32_t i = 0; i < session->noverrides; i++)

@@ -216,6 +216,32 @@ static const luo_option sim_options[] = {
     {"verbose", NULL, "tell what each policy did"},
 };
 
+static const luo_option sweep_options[] = {
+    LIMIT,
+    DTYPE,
+    STACK,
+    {"grid", "KEY=A,B", "values of a key, as --set names it; or LO:HI[:STEP]; of several each with each"},
+    {"plans", "A,B", "plan files, as values of `plan`"},
+    {"clusters", "A,B", "cluster files, as values of `cluster`"},
+    {"seeds", "SET", "every cell under each of these, 1-8 or 1,3,9-12 (the scenario's)"},
+    {"seed", "N", "instead of the scenario's seed"},
+    {"policies", "A,B", "only these policies of the scenario"},
+    {"least", "COND", "the smallest value of --over for which it holds, such as goodput>=5e5"},
+    {"over", "KEY=LO:HI", "the key that --least seeks, with :STEP how closely (1)"},
+    {"part", "I/N", "only this part; others into the same folder (by Slurm array, mpirun; 1/1)"},
+    {"jobs", "N", "processes of this part (cores)"},
+    {"steps", "N", "steps of a run"},
+    {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
+    {"comm", "HOW", "collectives as model, flow or message (flow)"},
+    {"fold", "ON", "on or off: simulate equal lanes once (on)"},
+    {"comm-streams", "N", "1 or 3 communication streams (3)"},
+    {"ranges", "ON", "with one seed: how sure each step is, on or off (on)"},
+    {"plots", "ON", "figures, as SVG: on or off (on)"},
+    {"out", "DIR", "where to write, and to go on (NAME-sweep)"},
+    {"force", NULL, "use a folder that is not empty; another sweep in it goes"},
+    {"verbose", NULL, "list the figures"},
+};
+
 static const luo_option run_options[] = {
     LIMIT,
     {"backend", "NAME", "host, on processors, or cuda, on GPUs; required"},
@@ -452,6 +478,21 @@ const luo_verb luo_verbs[] = {
      "0 1 2 3 4 5 6",
      "luoshu.sim/1",
      luo_verb_sim_run},
+    {"sweep",
+     "luoshu sweep SCENARIO --grid KEY=A,B [options]",
+     "Simulates a scenario under many values of its keys, on as many processes and machines as"
+     " there are; goes on where it was stopped (docs/sweeps.md).",
+     "a scenario under many values",
+     sweep_options,
+     N(sweep_options),
+     "sweep.csv, sweep.json, sweep-parts/ with what each part has done, plots/ with a figure a key",
+     {"luoshu sweep scenarios/examples/small.yaml --grid events[0].slowdown=1.5,3 --grid"
+      " model.layers=4,8 --seeds 1-3 --out sweep --force",
+      "luoshu sweep scenarios/examples/small.yaml --least step_s>=0.008 --over model.layers=1:16"
+      " --policies static --out least --force"},
+     "0 1 2 3 4 6",
+     "luoshu.sweep/1",
+     luo_verb_sweep_run},
     {"run",
      "luoshu run SCENARIO|PLAN --backend host|cuda [options]",
      "Trains for real with the programs that `sim` simulates; failures and stragglers included.",
@@ -721,18 +762,9 @@ const luo_verb *luo_verb_find(const char *name)
     return NULL;
 }
 
-/* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"sweep"};
-
 luo_status luo_verb_unknown(const char *word, luo_err *err)
 {
     const char *names[N(luo_verbs)];
-    for (size_t i = 0; i < N(later); i++)
-        if (strcmp(word, later[i]) == 0)
-            return luo_err_set(err, LUO_EUSAGE,
-                               "verb `%s` is not in this version; `luoshu help` "
-                               "lists the verbs it has.",
-                               word);
     for (int i = 0; i < luo_nverbs; i++) names[i] = luo_verbs[i].name;
     /* `simulate` is further from `sim` than two letters, but plainly means it. */
     const char *near = luo_word_nearest(word, names, luo_nverbs);

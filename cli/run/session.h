@@ -22,6 +22,8 @@ typedef struct luo_session {
     int32_t ninputs, noverrides;
     const char *const *inputs; /* paths, for config/ and the manifest */
     const char *const *overrides;
+    int32_t nmore; /* overrides behind those of the command; before its inputs are read */
+    const char *const *more;
 } luo_session;
 
 /* Fills dir/POLICY/ for every policy, then compare.csv, compare.json and plots/; prints the table

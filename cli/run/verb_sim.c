@@ -5,33 +5,23 @@
 #include "cli/run/seeds.h"
 #include "cli/embed.h"
 #include "cli/inputs.h"
-#include "cli/load.h"
 #include "cli/range.h"
 #include "cli/verb_report.h"
 #include "core/io/files.h"
-#include "sim/sim.h"
+#include "core/io/io.h"
 
 enum { DRAWS_MOST = 100000 };
 
 static luo_status read_opts(luo_cli *cli, luo_session *session, const char *trace, luo_err *err)
 {
-    static const char *const comm[] = {"model", "flow", "message"}, *const streams[] = {"1", "3"};
     const luo_args *args = &cli->args;
-    int which;
     int64_t jobs, draws;
     LUO_TRY(luo_args_int(args, "jobs", 0, 1, 4096, &jobs, err));
     LUO_TRY(luo_args_int(args, "draws", 0, 1, DRAWS_MOST, &draws, err));
     session->run.range = true;
     session->run.draws = (int32_t)draws;
     session->at_once = session->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
-    session->run.backend = session->run.simulator =
-        luo_backend_find(luo_backends, luo_nbackends, "sim");
-    LUO_TRY(luo_args_choice(args, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
-    session->run.comm = (luo_comm_mode)which;
-    LUO_TRY(luo_args_choice(args, "comm-streams", 1, streams, 2, &which, err));
-    session->run.one_comm_stream = which == 0;
-    LUO_TRY(luo_inputs_on_off(args, "fold", &session->run.fold, err));
-    LUO_TRY(luo_sim_load(err)); /* once, for the processes of all policies and seeds */
+    LUO_TRY(luo_inputs_simulator(cli, session, err));
     return luo_inputs_shared(cli, session, trace, err);
 }
 

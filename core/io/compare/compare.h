@@ -32,6 +32,18 @@ const char *luo_compare_meaning(int cell); /* of the column of compare.csv that 
 /* Cells of a run beside the first one. */
 void luo_compare_fill(luo_compare_row out, const luo_result *run, const luo_result *first);
 
+typedef struct luo_seed_pair { /* of policies, seed by seed */
+    int32_t run, other;
+    int32_t ahead, behind;   /* seeds in which `run` kept more, less */
+    luo_interval difference; /* of their goodput */
+    double against;          /* mean goodput of `other` in these seeds */
+} luo_seed_pair;
+/* One sentence: is `run` of the pair, of that name, which is the best in the mean, better than
+ * `other`, the second; its lead is to be surer by as many rivals as it has (Bonferroni). Owner:
+ * arena. NULL: out of memory. */
+char *luo_compare_lead(luo_arena *arena, const char *run, const char *other,
+                       const luo_seed_pair *pair, int32_t rivals);
+
 /* Writes compare.csv and compare.json, and for every pair (first, other) and, when both were
  * traced, compare_ops.csv; with more than two runs these two are named compare_steps-RUN.csv and
  * compare_ops-RUN.csv. Runs of another seed on the same backend are no pairs; policies that ran

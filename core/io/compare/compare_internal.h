@@ -39,12 +39,6 @@ typedef struct luo_seed_policy { /* runs of one folder's name under several seed
     const luo_result **run;
     luo_interval goodput; /* tokens per second, of the mean over seeds, 95 % */
 } luo_seed_policy;
-typedef struct luo_seed_pair { /* of policies, seed by seed */
-    int32_t run, other;
-    int32_t ahead, behind;   /* seeds in which `run` kept more, less */
-    luo_interval difference; /* of their goodput */
-    double against;          /* mean goodput of `other` in these seeds */
-} luo_seed_pair;
 typedef struct luo_seed_stats {
     int32_t npolicies, npairs; /* each pair in both directions */
     luo_seed_policy *policy;   /* in the order of their first runs */

@@ -134,14 +134,9 @@ static int32_t rivals(const luo_seed_stats *s)
     return n;
 }
 
-/* The best in the mean is held against each of the others, so its lead over the second is to be
- * surer by as many (Bonferroni). */
-static char *answer(luo_arena *arena, const luo_seed_stats *s)
+char *luo_compare_lead(luo_arena *arena, const char *a, const char *b, const luo_seed_pair *p,
+                       int32_t n)
 {
-    const int32_t first = best_but(s, -1), second = first < 0 ? -1 : best_but(s, first);
-    const luo_seed_pair *p = second < 0 ? NULL : pair_of(s, first, second);
-    if (!p) return luo_arena_strdup(arena, "");
-    const char *a = s->policy[first].label, *b = s->policy[second].label;
     const luo_interval *d = &p->difference;
     if (p->ahead == 0 && p->behind == 0)
         return luo_arena_printf(arena, "`%s` and `%s` keep the same in each of %d seeds.", a, b,
@@ -149,7 +144,6 @@ static char *answer(luo_arena *arena, const luo_seed_stats *s)
     if (d->n < 2)
         return luo_arena_printf(arena, "`%s` keeps more than `%s` in one seed that both have; "
                                 "how sure that is takes several.", a, b);
-    const int32_t n = rivals(s);
     const double doubt = fmin(1, d->p * n), percent = 100 / p->against;
     if (d->high - d->low <= 1e-9 * fabs(d->mean))
         return luo_arena_printf(arena, "`%s` keeps %.1f %% more than `%s` in each of %d seeds: "
@@ -170,6 +164,14 @@ static char *answer(luo_arena *arena, const luo_seed_stats *s)
                                 luo_str_get(&numbers), doubt, (int)n, n == 1 ? "rival" : "rivals");
     luo_str_free(&numbers);
     return text;
+}
+
+static char *answer(luo_arena *arena, const luo_seed_stats *s)
+{
+    const int32_t first = best_but(s, -1), second = first < 0 ? -1 : best_but(s, first);
+    const luo_seed_pair *p = second < 0 ? NULL : pair_of(s, first, second);
+    if (!p) return luo_arena_strdup(arena, "");
+    return luo_compare_lead(arena, s->policy[first].label, s->policy[second].label, p, rivals(s));
 }
 
 luo_status luo_seed_stats_of(luo_arena *arena, const luo_result *runs, int32_t n,

@@ -1,0 +1,102 @@
+/* sweep_least.c: `luoshu sweep --least CONDITION --over KEY=LO:HI`. */
+#include <string.h>
+
+#include "cli/sweep/sweep_job.h"
+#include "core/base/process.h"
+
+/* A cell under all seeds, and whether the condition holds there. */
+static luo_status ask(luo_sweep_job *job, int64_t cell, bool *holds, luo_err *err)
+{
+    int64_t *unit = LUO_NEW_N(job->cli->arena, int64_t, job->grid.nseeds), missing;
+    luo_sweep_answer answer;
+    const luo_sweep_case *which;
+    if (!unit) return luo_err_nomem(err);
+    for (int32_t i = 0; i < job->grid.nseeds; i++) unit[i] = cell * job->grid.nseeds + i;
+    LUO_TRY(luo_sweep_job_run(job, unit, job->grid.nseeds, err));
+    LUO_TRY(luo_sweep_folder_merge(&job->folder, 0, &missing, err));
+    LUO_TRY(luo_sweep_job_judge(job, &answer, err));
+    *holds = luo_sweep_holds(&job->condition, &answer, cell, &which);
+    return LUO_OK;
+}
+
+/* `extent.steps=12: goodput 714205 (static)` */
+static luo_status say_cell(luo_sweep_job *job, const luo_sweep_answer *a, int64_t cell,
+                           const char *key, luo_err *err)
+{
+    FILE *out = luo_cli_out(job->cli);
+    const luo_sweep_key *k = &job->grid.key[0];
+    const luo_sweep_case *which;
+    const char *value = luo_sweep_value(job->cli->arena, k, cell);
+    const bool holds = luo_sweep_holds(&job->condition, a, cell, &which);
+    if (!value) return luo_err_nomem(err);
+    fprintf(out, "%s=%s: %s", k->name, value, holds ? "holds" : "does not hold");
+    luo_jsonw_open(&job->cli->json, key, '{');
+    luo_jsonw_text(&job->cli->json, "value", value);
+    luo_jsonw_bool(&job->cli->json, "holds", holds);
+    if (!which)
+        fputs("; no policy has figures there", out);
+    else if (job->condition.quantity >= 0)
+        fprintf(out, "; %.*s is %.6g under `%s`", (int)strcspn(job->condition.text, "<>="),
+                job->condition.text, luo_sweep_quantity(&job->condition, which), which->policy);
+    else
+        fprintf(out, "; `%s` is %s", which->policy, luo_run_state_name(which->state));
+    if (which && job->condition.quantity >= 0)
+        luo_jsonw_num(&job->cli->json, "quantity", luo_sweep_quantity(&job->condition, which), 9);
+    if (which) luo_jsonw_text(&job->cli->json, "policy", which->policy);
+    luo_jsonw_close(&job->cli->json);
+    fputs(".\n", out);
+    return LUO_OK;
+}
+
+/* The evaluated cell next above; -1: there is none. */
+static int64_t next_above(const luo_sweep_rows *rows, int64_t cell)
+{
+    for (int64_t i = 0; i < rows->n; i++)
+        if (rows->at[i].cell > cell) return rows->at[i].cell;
+    return -1;
+}
+
+static luo_status tell(luo_sweep_job *job, const luo_sweep_search *s, luo_err *err)
+{
+    FILE *out = luo_cli_out(job->cli);
+    luo_arena *arena = job->cli->arena;
+    const luo_sweep_key *key = &job->grid.key[0];
+    luo_sweep_answer answer;
+    LUO_TRY(luo_sweep_job_judge(job, &answer, err));
+    const char *lo = luo_sweep_value(arena, key, 0), *hi = luo_sweep_value(arena, key, s->n - 1);
+    const char *least = luo_sweep_value(arena, key, s->hi < s->n ? s->hi : 0);
+    if (!lo || !hi || !least) return luo_err_nomem(err);
+    luo_jsonw_text(&job->cli->json, "condition", job->condition.text);
+    luo_jsonw_text(&job->cli->json, "key", key->name);
+    luo_jsonw_text(&job->cli->json, "least", s->hi < s->n ? least : NULL);
+    if (s->hi == s->n) {
+        fprintf(out, "`%s` holds neither at %s=%s nor at %s; between them it was not asked.\n",
+                job->condition.text, key->name, lo, hi);
+        LUO_TRY(say_cell(job, &answer, 0, "below", err));
+        return s->n > 1 ? say_cell(job, &answer, s->n - 1, "above", err) : LUO_OK;
+    }
+    fprintf(out, "least: %s=%s is the smallest value for which `%s` holds.\n", key->name, least,
+            job->condition.text);
+    if (s->first && s->last == 0)
+        fprintf(out, "It holds at the lowest value and not at the highest, %s: it does not rise "
+                "with the key.\n", hi);
+    else if (s->first)
+        fprintf(out, "That is the lowest value that was asked for; smaller ones may do.\n");
+    if (s->hi > 0) LUO_TRY(say_cell(job, &answer, s->hi - 1, "below", err));
+    LUO_TRY(say_cell(job, &answer, s->hi, "at", err));
+    const int64_t above = next_above(&job->folder.rows, s->hi);
+    return above < 0 ? LUO_OK : say_cell(job, &answer, above, "above", err);
+}
+
+luo_status luo_sweep_job_least(luo_sweep_job *job, luo_err *err)
+{
+    luo_sweep_search s = {.n = job->cells, .lo = -1, .hi = job->cells, .first = -1, .last = -1};
+    for (int64_t cell; (cell = luo_sweep_next(&s)) >= 0;) {
+        bool holds;
+        LUO_TRY(ask(job, cell, &holds, err));
+        if (*luo_process_asked()) return LUO_OK;
+        luo_sweep_tell(&s, cell, holds);
+    }
+    LUO_TRY(tell(job, &s, err));
+    return s.hi < s.n ? LUO_OK : LUO_ENO;
+}
