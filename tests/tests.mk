@@ -16,7 +16,7 @@ WAITING := $(filter %/exec/check_watch,$(UNIT))
 MORE_WAITING := $(addprefix tests/,faults.sh checkpoints.sh sets.sh hosts.sh) $(filter %/exec/check_fleet,$(UNIT))
 SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh training.sh deps_wait.sh)
 MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh sync.sh \
-    golden_more.sh links.sh process.sh hf.sh report.sh progress.sh)
+    golden_more.sh links.sh process.sh hf.sh report.sh progress.sh sweep.sh)
 LONG := $(addprefix $(B)/tests/,$(addprefix mpi/,bucket context drain hap packed reroute shard staggered) \
     $(addprefix diff/,diff_begins diff_offers diff_sim_closed diff_sim_fold diff_sim_ladder diff_uniform) backend/sim_ahead \
     $(addprefix unit/,check_judge_lengths check_lengths_run check_memory check_nomem_run check_plots check_real) prop/prop_tally)

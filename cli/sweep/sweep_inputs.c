@@ -6,7 +6,6 @@
 #include "cli/inputs.h"
 #include "cli/run/seeds.h"
 #include "cli/sweep/sweep_job.h"
-#include "core/io/builtin.h"
 #include "core/run/policy/policy.h"
 
 enum { TRIED = 1000 }; /* cells that are read before it is said that none can be */
@@ -89,9 +88,6 @@ static luo_status read_first(luo_sweep_job *job, luo_err *err)
         luo_diags_init(&own.diags, own.arena);
         const luo_status got =
             luo_sweep_unit_read(&own, &job->units, cell * nseeds, &job->first, &here);
-        if (got == LUO_OK && job->first.bare)
-            return luo_err_set(err, LUO_EUSAGE, "`%s` is a plan; a scenario is expected, and "
-                               "--plans for plans in it.", job->path);
         if (got == LUO_OK) return LUO_OK;
         if (cell == 0) {
             first = own.diags;
@@ -145,7 +141,12 @@ luo_status luo_sweep_job_read(luo_sweep_job *job, luo_err *err)
     luo_session *s = LUO_NEW(job->cli->arena, luo_session);
     int64_t jobs;
     bool ranges;
+    luo_file_kind kind;
     if (!s) return luo_err_nomem(err);
+    LUO_TRY(luo_file_kind_of(job->path, &kind, &job->cli->diags));
+    if (kind != LUO_FILE_SCENARIO)
+        return luo_err_set(err, LUO_EUSAGE, "`%s` is a %s; a scenario is expected, and --plans or "
+                           "--clusters for files in it.", job->path, luo_file_kind_name(kind));
     LUO_TRY(luo_args_int(args, "jobs", count_cores(), 1, 4096, &jobs, err));
     LUO_TRY(luo_inputs_on_off(args, "plots", &job->plots, err));
     LUO_TRY(luo_inputs_on_off(args, "ranges", &ranges, err));

@@ -75,8 +75,8 @@ static luo_status answer(luo_sweep_job *job, luo_err *err)
     if (st == LUO_OK) st = draw(job, &a, &drawn, err);
     luo_cli_tell_place(job->cli, job->folder.dir, drawn);
     if (st != LUO_OK || a.failed < a.nrows) return st;
-    return luo_cli_error(job->cli, LUO_ENO, "no run has figures; the first says: %s",
-                         job->folder.rows.at[0].error);
+    return luo_cli_error(job->cli, LUO_ENO, "no run has figures; values that can be simulated are "
+                         "expected.");
 }
 
 /* Whoever finds that nothing is missing makes the table. */

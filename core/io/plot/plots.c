@@ -44,7 +44,8 @@ enum { JOBS = 2 };
     X(HET_THETA, "het_theta", TABLE_EMBED_SWEEP)                                                   \
     X(A2A_SIZE, "a2a_size", TABLE_A2A_SWEEP)                                                       \
     X(A2A_MAP, "a2a_map", TABLE_A2A_SWEEP)                                                         \
-    X(MOE_LAYER, "moe_layer", TABLE_MOE_LAYER)
+    X(MOE_LAYER, "moe_layer", TABLE_MOE_LAYER)                                                     \
+    X(SWEEP, "sweep", TABLES)
 enum {
 #define FIGURE_ENUM(figure, name, table) figure,
     FIGURE_LIST(FIGURE_ENUM)
@@ -126,13 +127,14 @@ static void reap(plotter *p)
         p->st = luo_diags_err(p->diags, &err);
 }
 
-static void start(plotter *p, const char *figure, const char *dir, const char *title,
-                  const char *more)
+/* name: of the files. */
+static void start_as(plotter *p, const char *figure, const char *name, const char *dir,
+                     const char *title, const char *more)
 {
     luo_err err = {0};
     if (p->st != LUO_OK) return;
     if (p->njobs == JOBS) reap(p);
-    job j = {.figure = figure, .base = luo_arena_printf(p->arena, "%s/plots/%s", dir, figure)};
+    job j = {.figure = figure, .base = luo_arena_printf(p->arena, "%s/plots/%s", dir, name)};
     const luo_gnuplot_opts opts = {
         .program = p->program,
         .script = luo_arena_printf(p->arena, "%s/%s.gp", p->scripts, figure),
@@ -150,6 +152,12 @@ static void start(plotter *p, const char *figure, const char *dir, const char *t
         luo_err_prefix(&err, st, "figure `%s`", figure);
         p->st = luo_diags_err(p->diags, &err);
     }
+}
+
+static void start(plotter *p, const char *figure, const char *dir, const char *title,
+                  const char *more)
+{
+    start_as(p, figure, figure, dir, title, more);
 }
 
 /* ---- figures ---- */
@@ -341,6 +349,31 @@ static void draw_recorded(plotter *p)
     while (p->njobs > 0) reap(p);
 }
 
+/* ---- sweeps ---- */
+
+/* A figure a key: sweep-1, sweep-2 .. in the order in which they were given. */
+static void draw_sweep(plotter *p)
+{
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    const char *title = luo_arena_printf(p->arena, "%s, simulated", p->o->dir);
+    const char *plots = wanted(p, SWEEP) ? plots_folder(p, p->o->dir) : NULL;
+    int64_t last = 0;
+    if (!title) keep(p, LUO_ENOMEM);
+    if (!plots || p->st != LUO_OK) return;
+    luo_csv *csv = luo_result_table(p->arena, plots, LUO_TABLE_PLOT_SWEPT, p->diags);
+    while (csv && luo_csv_next(csv, cells)) {
+        const int64_t key = cells[LUO_COL_PLOT_SWEPT_key].whole;
+        if (key == last) continue;
+        last = key;
+        const char *name = luo_arena_printf(p->arena, "%s-%lld", names[SWEEP], (long long)key);
+        const char *more = luo_arena_printf(p->arena, "swept=%lld; ", (long long)key);
+        if (name && more) start_as(p, names[SWEEP], name, p->o->dir, title, more);
+        else keep(p, LUO_ENOMEM);
+    }
+    keep(p, luo_csv_close(csv));
+    while (p->njobs > 0) reap(p);
+}
+
 /* Figures are written into what was named and what lies in it, not where a link in it leads. */
 static bool is_ours(plotter *p, const char *dir)
 {
@@ -387,6 +420,11 @@ static void draw(plotter *p)
     }
     if (is_recorded(p)) {
         draw_recorded(p);
+        return;
+    }
+    if (luo_result_has(p->o->dir, "plots/swept.csv") &&
+        !luo_result_has(p->o->dir, "compare.csv")) {
+        draw_sweep(p);
         return;
     }
     read_measured(p, &p->o->dir, 1, &runs, &n);

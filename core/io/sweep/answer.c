@@ -88,7 +88,8 @@ static luo_status list_cases(judge *j, luo_err *err)
         luo_sweep_case *c = case_of(j, &j->rows->at[i]);
         if (!c) return luo_err_nomem(err);
         add_row(c, &j->rows->at[i]);
-        j->out->failed += !has_goodput(&j->rows->at[i]);
+        if (has_goodput(&j->rows->at[i])) continue;
+        if (j->out->failed++ == 0) j->out->says = &j->rows->at[i];
     }
     j->out->nrows = j->rows->n;
     for (int64_t i = 0; i < j->out->ncases; i++)
@@ -223,7 +224,7 @@ static luo_status weigh_all(judge *j, luo_err *err)
         const double off = log(j->rows->at[i].goodput_tokens_per_s) - mean;
         total += off * off;
     }
-    if (n < 2 || total <= 1e-18 * (double)n) return LUO_OK; /* nothing differs */
+    if (n < 2 || total <= 1e-12 * (double)n) return LUO_OK; /* nothing differs by a millionth */
     for (int32_t k = 0; k <= j->grid->nkeys; k++)
         if (k == j->grid->nkeys || j->grid->key[k].text) LUO_TRY(weigh(j, k, mean, total, err));
     order_factors(j->out);

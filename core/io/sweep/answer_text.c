@@ -57,9 +57,9 @@ static void say_ranges(luo_str *text, const luo_sweep_case *best, const luo_swee
     if (!isfinite(best->low) || !isfinite(next->high))
         luo_str_add(text, "how sure it is takes several seeds.\n");
     else if (best->low > next->high)
-        luo_str_add(text, "the ranges of both lie apart (one seed).\n");
+        luo_str_add(text, "their ranges lie apart (one seed).\n");
     else
-        luo_str_add(text, "the ranges of both overlap, so it is not sure (one seed).\n");
+        luo_str_add(text, "their ranges overlap, so it is not sure (one seed).\n");
 }
 
 static luo_status say_lead(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
@@ -80,6 +80,7 @@ static luo_status say_lead(luo_arena *arena, const luo_sweep_grid *grid, const l
 static void say_factors(luo_str *text, const luo_sweep_answer *a)
 {
     double rest = 1;
+    if (a->nfactors == 0 && a->rivals > 0) luo_str_add(text, "No key changes goodput.\n");
     if (a->nfactors == 0) return;
     luo_str_addf(text, "Goodput depends most on `%s`: it explains %.0f %% of the variance of the "
                  "logarithm", a->factor[0].name, 100 * a->factor[0].share);
@@ -181,8 +182,9 @@ luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid, const luo
     if (a->best) LUO_TRY(say_lead(arena, grid, a, text, err));
     say_factors(text, a);
     if (a->failed)
-        luo_str_addf(text, "%lld of %lld runs have no figures; column `error` says why.\n",
-                     (long long)a->failed, (long long)a->nrows);
+        luo_str_addf(text, "%lld of %lld runs have no figures; the first, cell %lld, says: %s\n",
+                     (long long)a->failed, (long long)a->nrows, (long long)a->says->cell,
+                     luo_result_shown(arena, a->says->error));
     LUO_TRY(say_table(arena, grid, a, text, err));
     return text->failed ? luo_err_nomem(err) : LUO_OK;
 }

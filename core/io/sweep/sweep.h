@@ -131,6 +131,7 @@ typedef struct luo_sweep_factor {
 
 typedef struct luo_sweep_answer {
     int64_t ncases, nrows, failed; /* failed: rows without figures */
+    const luo_sweep_row *says;     /* the first of these; NULL: none */
     luo_sweep_case *at;            /* best mean first, then by cell and policy; failed ones last */
     int32_t rivals;                /* cases that can be chosen, but the best */
     const luo_sweep_case *best, *next; /* NULL: none */
