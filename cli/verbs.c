@@ -220,7 +220,7 @@ static const luo_option sweep_options[] = {
     LIMIT,
     DTYPE,
     STACK,
-    {"grid", "KEY=A,B", "values of a key, as --set names it; or LO:HI[:STEP]; of several each with each"},
+    {"grid", "KEY=A,B", "values of a key, as --set has it, or LO:HI[:STEP]; several: each with each"},
     {"plans", "A,B", "plan files, as values of `plan`"},
     {"clusters", "A,B", "cluster files, as values of `cluster`"},
     {"seeds", "SET", "every cell under each of these, 1-8 or 1,3,9-12 (the scenario's)"},

@@ -38,7 +38,12 @@ do for [fmt in formats] {
     set xlabel key_name font small_font noenhanced offset 0,0.3
     eval set_y(unit > 5e5 ? 'goodput (million tokens/s)' : unit > 500 ? 'goodput (thousand tokens/s)' : 'goodput (tokens/s)')
     eval key_above
-    plot for [k=1:banded * nkept] data using (of(k, 'x')):(of(k, 'goodput_low95_tokens_per_s')):(of(k, 'goodput_high95_tokens_per_s')) with filledcurves fs transparent solid 0.2 noborder lc rgb colour_of(k) notitle, \
-         for [k=1:nkept] data using (of(k, 'x')):(of(k, 'goodput_mean_tokens_per_s')) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
+    # A plot of no curve at all is one of gnuplot's warnings, so bands have a place of their own.
+    if (banded) {
+        plot for [k=1:nkept] data using (of(k, 'x')):(of(k, 'goodput_low95_tokens_per_s')):(of(k, 'goodput_high95_tokens_per_s')) with filledcurves fs transparent solid 0.2 noborder lc rgb colour_of(k) notitle, \
+             for [k=1:nkept] data using (of(k, 'x')):(of(k, 'goodput_mean_tokens_per_s')) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
+    } else {
+        plot for [k=1:nkept] data using (of(k, 'x')):(of(k, 'goodput_mean_tokens_per_s')) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
+    }
     unset output
 }

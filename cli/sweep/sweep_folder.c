@@ -27,7 +27,8 @@ static const char *path_in(const luo_sweep_folder *f, const char *name)
 static int hold(const luo_sweep_folder *f)
 {
     const int fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) while (flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
+    if (fd >= 0)
+        while (flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
     return fd;
 }
 

@@ -1,11 +1,14 @@
 /* sweep_inputs.c: options of `luoshu sweep`: what is swept, and which part is this one's. */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/inputs.h"
 #include "cli/run/seeds.h"
 #include "cli/sweep/sweep_job.h"
+#include "core/io/files.h"
 #include "core/run/policy/policy.h"
 
 enum { TRIED = 1000 }; /* cells that are read before it is said that none can be */
@@ -21,21 +24,32 @@ static const char *whole_path(luo_arena *arena, const char *path)
     return text;
 }
 
+/* A file that is not there is a slip of the pen, no cell that cannot be. */
+static luo_status add_files(luo_sweep_job *job, const char *option, const char *key,
+                            const char *text, luo_err *err)
+{
+    LUO_TRY(luo_sweep_add_files(job->cli->arena, &job->grid, option, key, text, whole_path, err));
+    const luo_sweep_key *added = &job->grid.key[job->grid.nkeys - 1];
+    for (int64_t i = 0; i < added->n; i++) {
+        char why[128];
+        if (access(added->set[i], R_OK) == 0) continue;
+        luo_io_errno_text(errno, why, sizeof why);
+        return luo_err_set(err, LUO_EINPUT, "`--%s` names `%s`, which cannot be read: %s.", option,
+                           added->text[i], why);
+    }
+    return LUO_OK;
+}
+
 static luo_status read_keys(luo_sweep_job *job, luo_err *err)
 {
     const luo_args *args = &job->cli->args;
-    luo_arena *arena = job->cli->arena;
     for (int i = 0; i < args->nset; i++) {
         const char *name = args->set[i].option->name, *value = args->set[i].value;
-        if (strcmp(name, "grid") == 0)
-            LUO_TRY(luo_sweep_add_key(arena, &job->grid, name, value, false, err));
-        if (strcmp(name, "over") == 0)
-            LUO_TRY(luo_sweep_add_key(arena, &job->grid, name, value, true, err));
-        if (strcmp(name, "plans") == 0)
-            LUO_TRY(luo_sweep_add_files(arena, &job->grid, name, "plan", value, whole_path, err));
-        if (strcmp(name, "clusters") == 0)
-            LUO_TRY(
-                luo_sweep_add_files(arena, &job->grid, name, "cluster", value, whole_path, err));
+        const bool range = strcmp(name, "over") == 0;
+        if (range || strcmp(name, "grid") == 0)
+            LUO_TRY(luo_sweep_add_key(job->cli->arena, &job->grid, name, value, range, err));
+        if (strcmp(name, "plans") == 0) LUO_TRY(add_files(job, name, "plan", value, err));
+        if (strcmp(name, "clusters") == 0) LUO_TRY(add_files(job, name, "cluster", value, err));
     }
     for (int32_t k = 0; k < job->grid.nkeys; k++)
         if (strcmp(job->grid.key[k].name, "seed") == 0)
@@ -49,14 +63,18 @@ static luo_status check_least(luo_sweep_job *job, luo_err *err)
     const bool over = luo_args_has(&job->cli->args, "over");
     job->least = least != NULL;
     if (over != job->least)
-        return luo_err_set(err, LUO_EUSAGE, "`--%s` is given alone; --least CONDITION and --over "
-                           "KEY=LO:HI belong together.", over ? "over" : "least");
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--%s` is given alone; --least CONDITION and --over "
+                           "KEY=LO:HI belong together.",
+                           over ? "over" : "least");
     if (!job->least && job->grid.nkeys == 0)
-        return luo_err_set(err, LUO_EUSAGE, "nothing is swept; --grid KEY=VALUE,VALUE is expected, "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "nothing is swept; --grid KEY=VALUE,VALUE is expected, "
                            "or --plans, --clusters or --least.");
     if (!job->least) return LUO_OK;
     if (job->grid.nkeys != 1)
-        return luo_err_set(err, LUO_EUSAGE, "`--least` seeks one key; --over once, without --grid, "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--least` seeks one key; --over once, without --grid, "
                            "--plans and --clusters, is expected.");
     return luo_sweep_read_condition(least, &job->condition, err);
 }
@@ -119,8 +137,8 @@ static luo_status settle_seeds(luo_sweep_job *job, luo_err *err)
 {
     const char **seed = LUO_NEW_N(job->cli->arena, const char *, 1);
     if (!seed) return luo_err_nomem(err);
-    seed[0] = luo_arena_printf(job->cli->arena, "%llu",
-                               (unsigned long long)job->first.scenario->seed);
+    seed[0] =
+        luo_arena_printf(job->cli->arena, "%llu", (unsigned long long)job->first.scenario->seed);
     if (!seed[0]) return luo_err_nomem(err);
     if (job->grid.nseeds > 0) return LUO_OK;
     job->grid.nseeds = 1;
@@ -145,8 +163,10 @@ luo_status luo_sweep_job_read(luo_sweep_job *job, luo_err *err)
     if (!s) return luo_err_nomem(err);
     LUO_TRY(luo_file_kind_of(job->path, &kind, &job->cli->diags));
     if (kind != LUO_FILE_SCENARIO)
-        return luo_err_set(err, LUO_EUSAGE, "`%s` is a %s; a scenario is expected, and --plans or "
-                           "--clusters for files in it.", job->path, luo_file_kind_name(kind));
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`%s` is a %s; a scenario is expected, and --plans or "
+                           "--clusters for files in it.",
+                           job->path, luo_file_kind_name(kind));
     LUO_TRY(luo_args_int(args, "jobs", count_cores(), 1, 4096, &jobs, err));
     LUO_TRY(luo_inputs_on_off(args, "plots", &job->plots, err));
     LUO_TRY(luo_inputs_on_off(args, "ranges", &ranges, err));
@@ -174,8 +194,9 @@ luo_status luo_sweep_job_read(luo_sweep_job *job, luo_err *err)
 /* Options that rows depend on, and the hash of the first cell does not have. */
 luo_status luo_sweep_job_define(luo_sweep_job *job, luo_str *out, luo_err *err)
 {
-    static const char *const names[] = {"comm", "comm-streams", "fold", "policies", "dtype",
-                                        "limit", "set", "steps", "stack", "ranges", "least"};
+    static const char *const names[] = {"comm",  "comm-streams", "fold", "policies",
+                                        "dtype", "limit",        "set",  "steps",
+                                        "stack", "ranges",       "least"};
     const luo_args *args = &job->cli->args;
     const char **settings = LUO_NEW_N(job->cli->arena, const char *, args->nset);
     luo_sweep_definition d = {.version = LUO_VERSION,
@@ -227,7 +248,8 @@ luo_status luo_sweep_job_part(const luo_cli *cli, int32_t *part, int32_t *parts,
     const int64_t ranks = number_of("OMPI_COMM_WORLD_SIZE", 1);
     const int64_t rank = number_of("OMPI_COMM_WORLD_RANK", 0);
     if (tasks < 1 || ranks < 1 || task < 0 || task >= tasks || rank >= ranks)
-        return luo_err_set(err, LUO_EUSAGE, "the task of the Slurm array or the rank of mpirun is "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "the task of the Slurm array or the rank of mpirun is "
                            "not below their number; give --part I/N.");
     *part = (int32_t)(task * ranks + rank + 1);
     *parts = (int32_t)(tasks * ranks);

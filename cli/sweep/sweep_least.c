@@ -78,8 +78,11 @@ static luo_status tell(luo_sweep_job *job, const luo_sweep_search *s, luo_err *e
     fprintf(out, "least: %s=%s is the smallest value for which `%s` holds.\n", key->name, least,
             job->condition.text);
     if (s->first && s->last == 0)
-        fprintf(out, "It holds at the lowest value and not at the highest, %s: it does not rise "
-                "with the key.\n", hi);
+        fprintf(
+            out,
+            "It holds at the lowest value and no longer at the highest, %s; --least is for what "
+            "holds from some value on.\n",
+            hi);
     else if (s->first)
         fprintf(out, "That is the lowest value that was asked for; smaller ones may do.\n");
     if (s->hi > 0) LUO_TRY(say_cell(job, &answer, s->hi - 1, "below", err));

@@ -29,14 +29,14 @@ _Static_assert(sizeof(message) <= 4096, "writes of messages are whole");
 
 typedef struct worker {
     luo_process process;
-    int from;       /* end of its pipe; -1: closed */
-    size_t len;     /* bytes of the message that is coming */
+    int from;   /* end of its pipe; -1: closed */
+    size_t len; /* bytes of the message that is coming */
     message coming;
     int32_t n, cap; /* rows of its unit so far */
     message *got;
 } worker;
 
-typedef struct shared { /* with the workers */
+typedef struct shared {   /* with the workers */
     _Atomic int64_t next; /* unit that nobody has yet */
     _Atomic int64_t at[]; /* unit of each worker, -1: none; for who tells its end */
 } shared;
@@ -124,9 +124,8 @@ static void settle_goodput(result *r, int32_t n)
         if (r[i].measured) longest = fmax(longest, r[i].m.row.total_s);
     for (int32_t i = 0; i < n; i++)
         if (r[i].measured)
-            r[i].m.row.goodput_tokens_per_s =
-                luo_run_goodput((int64_t)r[i].kept_tokens,
-                                isfinite(r[i].extent_s) ? r[i].extent_s : longest);
+            r[i].m.row.goodput_tokens_per_s = luo_run_goodput(
+                (int64_t)r[i].kept_tokens, isfinite(r[i].extent_s) ? r[i].extent_s : longest);
 }
 
 static bool send_row(const pool *p, const message *m)
@@ -176,7 +175,7 @@ static void find_error(const luo_cli *cli, luo_err *err)
 static bool run_unit(const pool *p, int64_t unit)
 {
     luo_cli own = *p->u->cli;
-    luo_session session;
+    luo_session session = {0};
     luo_err err = {0};
     own.arena = luo_arena_new(1 << 20);
     luo_status st = own.arena ? LUO_OK : luo_err_nomem(&err);
@@ -191,8 +190,8 @@ static bool run_unit(const pool *p, int64_t unit)
         st = r ? run_policies(p, &session, unit, r, &err) : luo_err_nomem(&err);
     }
     bool good = st == LUO_OK || send_error(p, unit, st, &err);
-    for (int32_t i = 0; good && st == LUO_OK && i < session.scenario->npolicies; i++)
-        good = send_row(p, &r[i].m);
+    const int32_t n = st == LUO_OK ? session.scenario->npolicies : 0;
+    for (int32_t i = 0; good && i < n; i++) good = send_row(p, &r[i].m);
     luo_arena_free(own.arena);
     return good;
 }

@@ -70,12 +70,12 @@ static luo_status answer(luo_sweep_job *job, luo_err *err)
     luo_status st = luo_sweep_say(job->cli->arena, &job->grid, &a, &text, err);
     fputs(luo_str_get(&text), luo_cli_out(job->cli));
     luo_str_free(&text);
-    if (st == LUO_OK)
-        st = luo_sweep_json(job->cli->arena, &job->grid, &a, &job->cli->json, err);
+    if (st == LUO_OK) st = luo_sweep_json(job->cli->arena, &job->grid, &a, &job->cli->json, err);
     if (st == LUO_OK) st = draw(job, &a, &drawn, err);
     luo_cli_tell_place(job->cli, job->folder.dir, drawn);
     if (st != LUO_OK || a.failed < a.nrows) return st;
-    return luo_cli_error(job->cli, LUO_ENO, "no run has figures; values that can be simulated are "
+    return luo_cli_error(job->cli, LUO_ENO,
+                         "no run has figures; values that can be simulated are "
                          "expected.");
 }
 
@@ -108,15 +108,15 @@ static luo_status open_folder(luo_sweep_job *job, luo_err *err)
 {
     luo_sweep_folder *f = &job->folder;
     luo_str definition = {0};
-    const char *name =
-        luo_arena_printf(job->cli->arena, "%s-sweep", job->first.scenario->name);
+    const char *name = luo_arena_printf(job->cli->arena, "%s-sweep", job->first.scenario->name);
     if (!name) return luo_err_nomem(err);
     f->cli = job->cli;
     f->grid = &job->grid;
     f->dir = luo_args_get(&job->cli->args, "out", name);
     LUO_TRY(luo_sweep_job_part(job->cli, &f->part, &f->parts, err));
     if (job->least && f->parts > 1)
-        return luo_err_set(err, LUO_EUSAGE, "`--least` asks one value after the other; one part "
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--least` asks one value after the other; one part "
                            "alone is expected.");
     luo_status st = luo_sweep_job_define(job, &definition, err);
     if (st == LUO_OK) st = luo_sweep_folder_open(f, luo_str_get(&definition), err);
@@ -128,9 +128,10 @@ static luo_status open_folder(luo_sweep_job *job, luo_err *err)
 static luo_status run(luo_sweep_job *job, luo_err *err)
 {
     LUO_TRY(luo_sweep_job_read(job, err));
-    luo_cli_range_warn(job->cli, job->first.scenario->cluster, &job->first.scenario->stack, NULL);
     luo_process_catch();
     luo_status st = open_folder(job, err);
+    const luo_scenario *sc = job->first.scenario;
+    if (st == LUO_OK) luo_cli_range_warn(job->cli, sc->cluster, &sc->stack, NULL);
     if (st == LUO_OK) st = sweep(job, err);
     luo_err late = {0};
     const luo_status closed = luo_sweep_folder_close(&job->folder, &late);

@@ -115,9 +115,9 @@ static void put_cell(luo_table *table, const luo_column *column, int32_t c, int 
         luo_table_text(table, c, text_cell(column, row, figure, word));
     else if (column->kind != LUO_CELL_INT)
         luo_table_num(table, c, 0.5 + 0.1 * row);
-    else if (is_one_of(column->name, " plan lane guard iteration "))
+    else if (is_one_of(column->name, " plan lane guard iteration numeric "))
         luo_table_int(table, c, 0);
-    else if (is_one_of(column->name, " worker row rank "))
+    else if (is_one_of(column->name, " worker row rank key "))
         luo_table_int(table, c, row % 4);
     else if (strcmp(column->name, "bytes") == 0)
         luo_table_int(table, c, 2048LL << 4 * (row % 4));
@@ -146,7 +146,7 @@ static void put_tables(luo_arena *arena, const char *dir, const char *script, co
     ck_assert_int_eq(luo_source_read(arena, script, &source, &err), LUO_OK);
     for (int id = 0; id < LUO_TABLES; id++) {
         const luo_table_def *def = luo_table_def_at(id);
-        const bool beside = id >= LUO_TABLE_PLOT_TIMELOST && id <= LUO_TABLE_PLOT_BANDS;
+        const bool beside = id >= LUO_TABLE_PLOT_TIMELOST && id <= LUO_TABLE_PLOT_SWEPT;
         const char *named = luo_arena_printf(arena, "%s%s", beside ? "plots/" : " ", def->file);
         if (id != LUO_TABLE_PLOT_TIMELOST && !strstr(source.text, named)) continue;
         put_table(beside ? luo_arena_printf(arena, "%s/plots", dir) : dir, def, figure);

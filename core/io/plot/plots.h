@@ -21,7 +21,8 @@ typedef struct luo_plot_opts {
 } luo_plot_opts;
 
 /* Draws DIR/plots/FIGURE.svg and .png; for a result set also the figures of single runs into
- * DIR/RUN/plots/; of a folder with a recorded.csv `gantt`, of a sweep `sweep` alone. A figure without data is left out;
+ * DIR/RUN/plots/; of a folder with a recorded.csv `gantt` alone, of one with a plots/swept.csv
+ * `sweep` alone, a figure a key. A figure without data is left out;
  * asked for by name it is an error. made: one path a line of what was written.
  * Errors: LUO_EUSAGE no such figure; LUO_EINPUT no run, or no data for the figure asked for;
  *         LUO_EBACKEND gnuplot is missing or failed, with its words; LUO_EIO; LUO_ENOMEM. */

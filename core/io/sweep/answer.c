@@ -92,8 +92,7 @@ static luo_status list_cases(judge *j, luo_err *err)
         if (j->out->failed++ == 0) j->out->says = &j->rows->at[i];
     }
     j->out->nrows = j->rows->n;
-    for (int64_t i = 0; i < j->out->ncases; i++)
-        finish_case(&j->out->at[i], room, j->grid->nseeds);
+    for (int64_t i = 0; i < j->out->ncases; i++) finish_case(&j->out->at[i], room, j->grid->nseeds);
     return LUO_OK;
 }
 
@@ -119,8 +118,10 @@ static luo_status find_lead(judge *j, luo_err *err)
     if (!room) return luo_err_nomem(err);
     for (int64_t i = 0; i < a->ncases; i++) {
         if (!competes(j, &a->at[i])) continue;
-        if (!a->best) a->best = &a->at[i];
-        else if (a->rivals++ == 0) a->next = &a->at[i];
+        if (!a->best)
+            a->best = &a->at[i];
+        else if (a->rivals++ == 0)
+            a->next = &a->at[i];
     }
     if (!a->next) return LUO_OK;
     for (int32_t i = 0; i < j->grid->nseeds; i++) {
@@ -235,7 +236,11 @@ luo_status luo_sweep_judge(luo_arena *arena, const luo_sweep_grid *grid, const l
                            const char *const *bounds, int32_t nbounds, luo_sweep_answer *out,
                            luo_err *err)
 {
-    judge j = {.arena = arena, .grid = grid, .rows = rows, .bounds = bounds, .nbounds = nbounds,
+    judge j = {.arena = arena,
+               .grid = grid,
+               .rows = rows,
+               .bounds = bounds,
+               .nbounds = nbounds,
                .out = out};
     *out = (luo_sweep_answer){0};
     LUO_TRY(list_cases(&j, err));

@@ -17,8 +17,7 @@ static luo_status json_case(luo_arena *arena, const luo_sweep_grid *grid, const 
     luo_jsonw_int(json, "cell", c->cell);
     luo_jsonw_open(json, "values", '{');
     for (int32_t k = 0; k < grid->nkeys; k++) {
-        const char *value =
-            luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
+        const char *value = luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
         if (!value) return luo_err_nomem(err);
         luo_jsonw_text(json, grid->key[k].name, value);
     }
@@ -170,8 +169,7 @@ static luo_status put_key(plotter *p, int32_t k, luo_err *err)
         places[i] = (place){numeric ? luo_sweep_number(key, i) : (double)i, i};
     qsort(places, (size_t)key->n, sizeof *places, by_x);
     for (int32_t policy = 0; policy < p->npolicies; policy++)
-        for (int64_t i = 0; i < key->n; i++)
-            LUO_TRY(put_value(p, k, places[i].value, policy, err));
+        for (int64_t i = 0; i < key->n; i++) LUO_TRY(put_value(p, k, places[i].value, policy, err));
     return LUO_OK;
 }
 

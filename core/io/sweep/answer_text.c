@@ -11,8 +11,7 @@ const char *luo_sweep_name(luo_arena *arena, const luo_sweep_grid *grid, const l
 {
     const char *name = "";
     for (int32_t k = 0; name && k < grid->nkeys; k++) {
-        const char *value =
-            luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
+        const char *value = luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
         name = value ? luo_arena_printf(arena, "%s%s%s=%s", name, *name ? ", " : "",
                                         grid->key[k].name, value)
                      : NULL;
@@ -82,8 +81,10 @@ static void say_factors(luo_str *text, const luo_sweep_answer *a)
     double rest = 1;
     if (a->nfactors == 0 && a->rivals > 0) luo_str_add(text, "No key changes goodput.\n");
     if (a->nfactors == 0) return;
-    luo_str_addf(text, "Goodput depends most on `%s`: it explains %.0f %% of the variance of the "
-                 "logarithm", a->factor[0].name, 100 * a->factor[0].share);
+    luo_str_addf(text,
+                 "Goodput depends most on `%s`: it explains %.0f %% of the variance of the "
+                 "logarithm",
+                 a->factor[0].name, 100 * a->factor[0].share);
     for (int32_t i = 0; i < a->nfactors; i++) {
         rest -= a->factor[i].share;
         if (i > 0 && a->factor[i].share >= 0.005)
@@ -115,8 +116,7 @@ static bool fill_row(luo_arena *arena, const luo_sweep_grid *grid, const luo_swe
 {
     const double half = (c->mean.high - c->mean.low) / 2;
     for (int32_t k = 0; k < grid->nkeys; k++) {
-        const char *value =
-            luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
+        const char *value = luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
         if (!value || !(*out++ = luo_result_shown(arena, value))) return false;
     }
     const char *own[OWN] = {*c->policy ? luo_result_shown(arena, c->policy) : "-",
@@ -140,8 +140,7 @@ static void put_table(luo_str *text, const grid_text *t, const int *width)
         int32_t last = t->columns - 1;
         while (last > 0 && !*cell[last]) last--;
         for (int32_t c = 0; c <= last; c++)
-            luo_str_addf(text, "%s%*s", c ? "  " : "", c == t->columns - 1 ? 0 : width[c],
-                         cell[c]);
+            luo_str_addf(text, "%s%*s", c ? "  " : "", c == t->columns - 1 ? 0 : width[c], cell[c]);
         luo_str_addc(text, '\n');
     }
 }
@@ -155,7 +154,7 @@ static luo_status say_table(luo_arena *arena, const luo_sweep_grid *grid, const 
     const int32_t shown = a->ncases < SHOWN ? (int32_t)a->ncases : SHOWN;
     grid_text t = {.nrows = shown + 2, .columns = grid->nkeys + OWN};
     int width[LUO_SWEEP_KEYS + OWN] = {0};
-    t.cell = LUO_NEW_N(arena, const char *, (int64_t)t.nrows * t.columns);
+    t.cell = LUO_NEW_N(arena, const char *, (int64_t)t.nrows *t.columns);
     if (!t.cell) return luo_err_nomem(err);
     for (int32_t c = 0; c < t.columns; c++) {
         const int own = c - grid->nkeys;

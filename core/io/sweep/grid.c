@@ -75,12 +75,14 @@ static luo_status wrong(luo_err *err, const char *option, const char *text, cons
                        option, text, why);
 }
 
+static const char too_many[] = "a key has over 100000 values";
+
 static luo_status add_range(luo_arena *arena, values *v, const double range[3], const char *option,
                             const char *all, luo_err *err)
 {
     const int64_t n = count_range(range);
     if (n == 0) return wrong(err, option, all, "a range does not rise, or its step");
-    if (n > LUO_SWEEP_VALUES - v->n) return wrong(err, option, all, "a key has over 100000 values");
+    if (n > LUO_SWEEP_VALUES - v->n) return wrong(err, option, all, too_many);
     for (int64_t i = 0; i < n; i++)
         LUO_TRY(add_value(arena, v, print_number(arena, range[0] + (double)i * range[2]), err));
     return LUO_OK;
@@ -93,7 +95,7 @@ static luo_status read_values(luo_arena *arena, values *v, const char *option, c
         const size_t n = value_length(at);
         double range[3];
         if (n == 0) return wrong(err, option, all, "a value is empty");
-        if (v->n >= LUO_SWEEP_VALUES) return wrong(err, option, all, "a key has over 100000 values");
+        if (v->n >= LUO_SWEEP_VALUES) return wrong(err, option, all, too_many);
         LUO_TRY(is_range(at, n, range) ? add_range(arena, v, range, option, all, err)
                                        : add_value(arena, v, luo_arena_strndup(arena, at, n), err));
         at += n;
@@ -156,8 +158,7 @@ luo_status luo_sweep_add_key(luo_arena *arena, luo_sweep_grid *grid, const char 
 
 luo_status luo_sweep_add_files(luo_arena *arena, luo_sweep_grid *grid, const char *option,
                                const char *key, const char *text,
-                               const char *(*set)(luo_arena *arena, const char *path),
-                               luo_err *err)
+                               const char *(*set)(luo_arena *arena, const char *path), luo_err *err)
 {
     values files = {0}, sets = {0};
     for (const char *at = text;; at++) {

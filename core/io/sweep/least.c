@@ -62,8 +62,8 @@ bool luo_sweep_holds(const luo_sweep_condition *c, const luo_sweep_answer *a, in
             *which = of;
             return true;
         }
-        if (!*which || (c->quantity >= 0 && c->sign * (luo_sweep_quantity(c, of) -
-                                                       luo_sweep_quantity(c, *which)) > 0))
+        if (!*which || (c->quantity >= 0 &&
+                        c->sign * (luo_sweep_quantity(c, of) - luo_sweep_quantity(c, *which)) > 0))
             *which = of;
     }
     return false;

@@ -109,22 +109,22 @@ static double number(const luo_csv_cell *c, int32_t column)
 static bool take(luo_arena *arena, const luo_sweep_grid *grid, const luo_csv_cell *c,
                  luo_sweep_row *out)
 {
-    *out = (luo_sweep_row){
-        .cell = c[LUO_COL_SWEEP_cell].whole,
-        .seed = seed_of(grid, c[LUO_COL_SWEEP_seed].text),
-        .policies = (int32_t)c[LUO_COL_SWEEP_policies].whole,
-        .policy = luo_arena_strdup(arena, c[LUO_COL_SWEEP_policy].text),
-        .error = luo_arena_strdup(arena, c[LUO_COL_SWEEP_error].text),
-        .state = luo_run_state_find(c[LUO_COL_SWEEP_state].text),
-        .steps = c[LUO_COL_SWEEP_steps].given ? c[LUO_COL_SWEEP_steps].whole : -1,
-        .total_s = number(c, LUO_COL_SWEEP_total_s),
-        .step_mean_s = number(c, LUO_COL_SWEEP_step_mean_s),
-        .low_s = number(c, LUO_COL_SWEEP_low_s),
-        .high_s = number(c, LUO_COL_SWEEP_high_s),
-        .goodput_tokens_per_s = number(c, LUO_COL_SWEEP_goodput_tokens_per_s),
-        .mfu_ratio = number(c, LUO_COL_SWEEP_mfu_ratio),
-        .lost_s = number(c, LUO_COL_SWEEP_lost_s),
-        .peak_memory_ratio = number(c, LUO_COL_SWEEP_peak_memory_ratio)};
+    *out =
+        (luo_sweep_row){.cell = c[LUO_COL_SWEEP_cell].whole,
+                        .seed = seed_of(grid, c[LUO_COL_SWEEP_seed].text),
+                        .policies = (int32_t)c[LUO_COL_SWEEP_policies].whole,
+                        .policy = luo_arena_strdup(arena, c[LUO_COL_SWEEP_policy].text),
+                        .error = luo_arena_strdup(arena, c[LUO_COL_SWEEP_error].text),
+                        .state = luo_run_state_find(c[LUO_COL_SWEEP_state].text),
+                        .steps = c[LUO_COL_SWEEP_steps].given ? c[LUO_COL_SWEEP_steps].whole : -1,
+                        .total_s = number(c, LUO_COL_SWEEP_total_s),
+                        .step_mean_s = number(c, LUO_COL_SWEEP_step_mean_s),
+                        .low_s = number(c, LUO_COL_SWEEP_low_s),
+                        .high_s = number(c, LUO_COL_SWEEP_high_s),
+                        .goodput_tokens_per_s = number(c, LUO_COL_SWEEP_goodput_tokens_per_s),
+                        .mfu_ratio = number(c, LUO_COL_SWEEP_mfu_ratio),
+                        .lost_s = number(c, LUO_COL_SWEEP_lost_s),
+                        .peak_memory_ratio = number(c, LUO_COL_SWEEP_peak_memory_ratio)};
     return out->policy && out->error;
 }
 

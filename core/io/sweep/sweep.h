@@ -16,10 +16,10 @@
 enum { LUO_SWEEP_KEYS = 16, LUO_SWEEP_VALUES = 100000, LUO_SWEEP_UNITS = 1000000 };
 
 typedef struct luo_sweep_key {
-    const char *name; /* as --set has it */
-    int64_t n;        /* values */
+    const char *name;        /* as --set has it */
+    int64_t n;               /* values */
     const char *const *text; /* of each; NULL: lo + i * step */
-    const char *const *set; /* what --set gets in the place of the text: files; NULL: the text */
+    const char *const *set;  /* what --set gets in the place of the text: files; NULL: the text */
     double lo, step;
 } luo_sweep_key;
 
@@ -74,8 +74,8 @@ luo_status luo_sweep_define(luo_arena *arena, const luo_sweep_grid *grid,
 
 typedef struct luo_sweep_row {
     int64_t cell;
-    int32_t seed;     /* index */
-    int32_t policies; /* rows of the unit */
+    int32_t seed;               /* index */
+    int32_t policies;           /* rows of the unit */
     const char *policy, *error; /* "": the cell cannot be read; none */
     luo_run_state state;
     int64_t steps; /* -1, and NAN below: none */
@@ -114,14 +114,14 @@ void luo_sweep_rows_free(luo_sweep_rows *rows);
 typedef struct luo_sweep_case { /* a policy in a cell, over the seeds */
     int64_t cell;
     const char *policy;
-    int32_t n;        /* seeds with figures */
-    double *goodput;  /* of seed i; NAN: none */
-    luo_interval mean; /* of goodput */
+    int32_t n;                        /* seeds with figures */
+    double *goodput;                  /* of seed i; NAN: none */
+    luo_interval mean;                /* of goodput */
     double step_s, mfu, lost, memory; /* means; lost: share of the time */
-    double low, high;   /* range of goodput by that of the step; NAN: none */
-    luo_run_state state; /* the worst */
-    bool bound;          /* nothing that a run could do */
-    int64_t order;       /* by cell, and as its policies stand */
+    double low, high;                 /* range of goodput by that of the step; NAN: none */
+    luo_run_state state;              /* the worst */
+    bool bound;                       /* nothing that a run could do */
+    int64_t order;                    /* by cell, and as its policies stand */
 } luo_sweep_case;
 
 typedef struct luo_sweep_factor {
@@ -135,7 +135,7 @@ typedef struct luo_sweep_answer {
     luo_sweep_case *at;            /* best mean first, then by cell and policy; failed ones last */
     int32_t rivals;                /* cases that can be chosen, but the best */
     const luo_sweep_case *best, *next; /* NULL: none */
-    luo_seed_pair lead;            /* best and next, seed by seed */
+    luo_seed_pair lead;                /* best and next, seed by seed */
     int32_t nfactors;
     luo_sweep_factor factor[LUO_SWEEP_KEYS + 1]; /* the largest first */
 } luo_sweep_answer;
