@@ -220,7 +220,8 @@ static const luo_option sweep_options[] = {
     LIMIT,
     DTYPE,
     STACK,
-    {"grid", "KEY=A,B", "values of a key, as --set has it, or LO:HI[:STEP]; several: each with each"},
+    {"grid", "KEY=A,B",
+     "values of a key, as --set has it, or LO:HI[:STEP]; of several each with each"},
     {"plans", "A,B", "plan files, as values of `plan`"},
     {"clusters", "A,B", "cluster files, as values of `cluster`"},
     {"seeds", "SET", "every cell under each of these, 1-8 or 1,3,9-12 (the scenario's)"},
@@ -488,9 +489,9 @@ const luo_verb luo_verbs[] = {
      "sweep.csv, sweep.json, sweep-parts/ with what each part has done, plots/ with a figure a key",
      {"luoshu sweep scenarios/examples/small.yaml --grid events[0].slowdown=1.5,3 --grid"
       " model.layers=4,8 --seeds 1-3 --out sweep --force",
-      "luoshu sweep scenarios/examples/small.yaml --least step_s>=0.008 --over model.layers=1:16"
-      " --policies static --out least --force"},
-     "0 1 2 3 4 6",
+      "luoshu sweep scenarios/examples/small.yaml --least \"step_s>=0.008\" --over"
+      " model.layers=1:16 --policies static --out least --force"},
+     "0 1 2 3 4",
      "luoshu.sweep/1",
      luo_verb_sweep_run},
     {"run",

@@ -29,7 +29,7 @@ lighter() { # COMMAND: what of it is run without LUO_SCALE; figures are drawn by
     "luoshu embed het "*".opts)"*) echo "$1 --iterations 50" ;; # a minute of settings of papers
     "luoshu embed gmp "*".opts)"*) echo "$1 --rounds 1 --iterations 5" ;;
     "luoshu sim --"* | "luoshu run --"*) echo "$1" ;; # without a file no figure is drawn
-    "luoshu sim "* | "luoshu run "*) echo "$1 --plots off" ;;
+    "luoshu sim "* | "luoshu run "* | "luoshu sweep "*) echo "$1 --plots off" ;;
     *) echo "$1" ;;
     esac
 }

@@ -57,6 +57,17 @@ same parts
 [ "$(cat parts.? | grep -c ^best)" -ge 1 ] || fail "no part has told the answer: $(cat parts.?)"
 sweep parts --part 2/3 >again 2>&1 && grep -q ^best again || fail "a part that is done does not tell the answer"
 
+# Begun by one, killed, ended by others: what a journal has nobody makes again.
+begin mixed --jobs 1 >/dev/null 2>&1 &
+child=$!
+sleep "$(awk -v ms=$((took / 2)) 'BEGIN {printf "%.3f", ms / 1000}')"
+kill -KILL $child 2>/dev/null
+wait $child 2>/dev/null
+cp mixed/sweep-parts/1-of-1/rows.csv mixed.rows
+for part in 1 2; do sweep mixed --part $part/2 --jobs 1 >/dev/null 2>&1 || fail "part $part: exit $?"; done
+same mixed
+cmp -s mixed.rows mixed/sweep-parts/1-of-1/rows.csv || fail "the journal of another part has changed"
+
 # Ranks and tasks of an array by the environment alone.
 for task in 4 6; do
     for rank in 0 1; do

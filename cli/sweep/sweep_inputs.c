@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/build_info.h"
 #include "cli/inputs.h"
 #include "cli/run/seeds.h"
 #include "cli/sweep/sweep_job.h"
@@ -199,12 +200,13 @@ luo_status luo_sweep_job_define(luo_sweep_job *job, luo_str *out, luo_err *err)
                                         "stack", "ranges",       "least"};
     const luo_args *args = &job->cli->args;
     const char **settings = LUO_NEW_N(job->cli->arena, const char *, args->nset);
-    luo_sweep_definition d = {.version = LUO_VERSION,
-                              .scenario = job->first.scenario->name,
-                              .scenario_hash = job->first.scenario->hash,
-                              .path = job->path,
-                              .settings = settings};
-    if (args->nset > 0 && !settings) return luo_err_nomem(err);
+    luo_sweep_definition d = {
+        .version = luo_arena_printf(job->cli->arena, LUO_VERSION " %s", luo_build_git),
+        .scenario = job->first.scenario->name,
+        .scenario_hash = job->first.scenario->hash,
+        .path = job->path,
+        .settings = settings};
+    if (!d.version || (args->nset > 0 && !settings)) return luo_err_nomem(err);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         for (int i = 0; i < args->nset; i++) {
             if (strcmp(args->set[i].option->name, names[k]) != 0) continue;

@@ -281,21 +281,22 @@ static bool hear(pool *p, worker *w)
     return true;
 }
 
-/* A worker has closed its pipe: it is done, or somebody or something ended it. */
+/* A worker has closed its pipe: it is done, has said why not, or was ended. */
 static void part(pool *p, int32_t i)
 {
     worker *w = &p->w[i];
-    char text[256];
+    char how[32], text[256];
     close(w->from);
     w->from = -1;
     luo_process_wait(&w->process, INFINITY);
-    const int sig = luo_process_signal(&w->process);
-    if (!sig || *luo_process_asked()) return;
+    if (w->process.how == 0 || *luo_process_asked()) return;
     const int64_t unit = atomic_load(&p->s->at[i]), nseeds = p->u->grid->nseeds;
-    snprintf(text, sizeof text,
-             "the process of cell %lld under seed %s was ended by signal %d; the same command goes "
-             "on where it was.",
-             (long long)(unit / nseeds), p->u->grid->seed[unit < 0 ? 0 : unit % nseeds], sig);
+    snprintf(
+        text, sizeof text,
+        "the process of cell %lld under seed %s has ended (%s); the same command goes on where "
+        "it was.",
+        (long long)(unit / nseeds), p->u->grid->seed[unit < 0 ? 0 : unit % nseeds],
+        luo_process_text(&w->process, how, sizeof how));
     fail(p, LUO_EBACKEND, text);
 }
 

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     luo_source src = fuzz_source(arena, data, size);
     const char *nl = size && data[0] == '!' ? strchr(src.text, '\n') : NULL;
     const char *set = nl ? luo_arena_strndup(arena, src.text + 1, (size_t)(nl - src.text) - 1) : "";
-    const luo_overrides overrides = {nl != NULL, &set, NULL};
+    const luo_overrides overrides = {.n = nl != NULL, .at = &set};
     if (nl) {
         src.len -= (size_t)(nl + 1 - src.text);
         src.text = nl + 1;

@@ -428,7 +428,7 @@ START_TEST(with_set)
     luo_diags diags;
     luo_model *m = NULL;
     const char *const set[] = {"layers=3", "dtype=f32"};
-    const luo_overrides overrides = {2, set, NULL};
+    const luo_overrides overrides = {.n = 2, .at = set};
     const char *text = "{\"model_type\": \"qwen3\", \"hidden_size\": 64,"
                        " \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
                        " \"intermediate_size\": 128, \"vocab_size\": 100, \"head_dim\": 32,"

@@ -10,7 +10,7 @@ static luo_diags diags;
 static luo_scenario *read_set(const char *const *set, int32_t n, luo_inputs *inputs)
 {
     luo_scenario *sc = NULL;
-    const luo_overrides overrides = {n, set, NULL};
+    const luo_overrides overrides = {.n = n, .at = set};
     arena = luo_arena_new(0);
     luo_diags_init(&diags, arena);
     const luo_status st = luo_read_scenario(arena, path, &overrides, &sc, inputs, &diags);
@@ -140,6 +140,8 @@ static const char *const changes[] = {
     "truth.write=false", "stack=slow.yaml", "stack.dp_overlap=on", "stack.p2p=blocking",
     "stack.bucket_rule=ddp", "stack.bucket_mib=25", "stack.dp_lanes=4",
     "stack.fp8_recipe=current", "stack.fp8_weights=once",
+    "cluster.storage.read_gbytes_per_s=41", "cluster.node_groups[0].nics.latency_us=2.5",
+    "model.vocab=32128",
 };
 
 /* Files that stand beside those of the folder, and what a change needs beside itself. */
@@ -188,7 +190,7 @@ static uint64_t hash_of(const char *change)
     set[0] = change ? change : "seed=7";
     set[1] = change ? companion(change) : "seed=7";
     const bool seed = change && strncmp(change, "seed", 4) == 0;
-    const luo_overrides overrides = {seed ? 1 : 2, set, NULL};
+    const luo_overrides overrides = {.n = seed ? 1 : 2, .at = set};
     ck_assert_int_eq(luo_source_read(arena, path, &src, &err), LUO_OK);
     luo_read_scenario_text(arena, &src, &files, &overrides, &sc, NULL, &diags);
     ck_assert_msg(sc != NULL, "%s: %s", change ? change : "", diags.first->err.text);
@@ -264,7 +266,7 @@ END_TEST
 START_TEST(plan_against_scenario)
 {
     static const char *const set[] = {"plan=plan-64.json", "data.batch.sequences=60"};
-    const luo_overrides overrides = {2, set, NULL};
+    const luo_overrides overrides = {.n = 2, .at = set};
     luo_scenario *sc = NULL;
     const luo_scenario *with = read_set(set, 1, NULL);
     ck_assert(with->plan && with->plan->npipelines == 2);
