@@ -1,4 +1,4 @@
-# Goodput by the values of one swept key, a line a policy, 95 % interval over seeds as a band.
+# Goodput by the values of one swept key, a line (of texts points) a policy, 95 % interval over seeds as a band (bars).
 # Reads plots/swept.csv, rows of key number `swept` (1 unless given).
 if (!exists("swept")) swept = 1
 no_runs = 1
@@ -10,17 +10,18 @@ key_name = ''; numeric = 0; least = 1e300; most = -1e300; top = 0; banded = 0
 array tic_text[1024]
 array tic_at[1024]
 ntics = 0
-mine(v) = column('key') == swept ? v : NaN
 keep_tic(x) = ntics == 1024 ? 1 : (ntics = ntics + 1, tic_at[ntics] = x, tic_text[ntics] = strcol('value'), 1)
 keep_row(x, y, high) = (key_name = strcol('name'), numeric = column('numeric') > 0.5, keep_text(strcol('policy')), \
     least = x < least ? x : least, most = x > most ? x : most, top = y > top ? y : top, \
     banded = banded || high > 0, top = high > top ? high : top, \
-    strcol('policy') eq kept[1] ? keep_tic(x) : 1)
+    (sum [j=1:ntics] (tic_at[j] == x)) ? 1 : keep_tic(x))
 stats data using (column('key') == swept ? keep_row(column('x'), column('goodput_mean_tokens_per_s'), column('goodput_high95_tokens_per_s')) : 1) nooutput
 if (least > most) { least = 0; most = 1 }
 room = numeric ? (most > least ? 0.02 * (most - least) : 1) : 0.5
 unit = top > 2e6 ? 1e6 : top > 2e3 ? 1e3 : 1.0
 of(k, name) = column('key') == swept && strcol('policy') eq kept[k] ? column(name) / (name eq 'x' ? 1 : unit) : NaN
+mean(k) = of(k, 'goodput_mean_tokens_per_s')
+end_of(k, side) = of(k, 'goodput_'.side.'95_tokens_per_s') > -1e300 ? of(k, 'goodput_'.side.'95_tokens_per_s') : mean(k) # of one seed there is none
 
 do for [fmt in formats] {
     eval (fmt eq 'svg' ? open_svg : open_png)
@@ -38,12 +39,17 @@ do for [fmt in formats] {
     set xlabel key_name font small_font noenhanced offset 0,0.3
     eval set_y(unit > 5e5 ? 'goodput (million tokens/s)' : unit > 500 ? 'goodput (thousand tokens/s)' : 'goodput (tokens/s)')
     eval key_above
-    # A plot of no curve at all is one of gnuplot's warnings, so bands have a place of their own.
-    if (banded) {
-        plot for [k=1:nkept] data using (of(k, 'x')):(of(k, 'goodput_low95_tokens_per_s')):(of(k, 'goodput_high95_tokens_per_s')) with filledcurves fs transparent solid 0.2 noborder lc rgb colour_of(k) notitle, \
-             for [k=1:nkept] data using (of(k, 'x')):(of(k, 'goodput_mean_tokens_per_s')) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
-    } else {
-        plot for [k=1:nkept] data using (of(k, 'x')):(of(k, 'goodput_mean_tokens_per_s')) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
+    # Categories: a point beside each other a policy, a bar over its interval. A plot of no curve at all is one of
+    # gnuplot's warnings, so bands have a place of their own.
+    if (!numeric) {
+        plot for [k=1:nkept] data using (of(k, 'x') + 0.3 * (k - 0.5 * (nkept + 1)) / nkept):(mean(k)):(end_of(k, 'low')):(end_of(k, 'high')) with yerrorbars pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title kept[k]
+    }
+    if (numeric && banded) {
+        plot for [k=1:nkept] data using (of(k, 'x')):(end_of(k, 'low')):(end_of(k, 'high')) with filledcurves fs transparent solid 0.2 noborder lc rgb colour_of(k) notitle, \
+             for [k=1:nkept] data using (of(k, 'x')):(mean(k)) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
+    }
+    if (numeric && !banded) {
+        plot for [k=1:nkept] data using (of(k, 'x')):(mean(k)) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
     }
     unset output
 }

@@ -164,7 +164,7 @@ luo_status luo_sweep_folder_open(luo_sweep_folder *f, const char *definition, lu
     snprintf(name, sizeof name, PARTS "/%d-of-%d", (int)f->part, (int)f->parts);
     const char *dir = path_in(f, name);
     if (!dir) return luo_err_nomem(err);
-    LUO_TRY(luo_file_make_own_dir(f->dir, err));
+    LUO_TRY(luo_file_make_dir(f->dir, err));
     const int held = hold(f);
     luo_status st = claim(f, definition, err);
     if (st == LUO_OK) st = luo_file_make_own_dir(dir, err);
