@@ -103,16 +103,19 @@ static luo_status read_first(luo_sweep_job *job, luo_err *err)
     luo_status st = LUO_OK;
     for (int64_t cell = 0; cell < job->cells && cell < TRIED; cell++) {
         const int64_t nseeds = job->grid.nseeds > 0 ? job->grid.nseeds : 1;
+        const size_t mark = luo_arena_mark(own.arena);
         luo_err here = {0};
         luo_diags_init(&own.diags, own.arena);
         const luo_status got =
             luo_sweep_unit_read(&own, &job->units, cell * nseeds, &job->first, &here);
         if (got == LUO_OK) return LUO_OK;
-        if (cell == 0) {
-            first = own.diags;
-            first_err = here;
-            st = got;
+        if (cell > 0) {
+            luo_arena_reset(own.arena, mark);
+            continue;
         }
+        first = own.diags;
+        first_err = here;
+        st = got;
     }
     for (const luo_diag *d = first.first; d; d = d->next)
         luo_diags_add(&job->cli->diags, d->severity, d->err.st, *d->err.path ? d->err.path : NULL,
@@ -136,12 +139,12 @@ static luo_status list_bounds(luo_sweep_job *job, luo_err *err)
 /* Without --seeds that of the scenario is the only one. */
 static luo_status settle_seeds(luo_sweep_job *job, luo_err *err)
 {
+    if (job->grid.nseeds > 0) return LUO_OK;
     const char **seed = LUO_NEW_N(job->cli->arena, const char *, 1);
     if (!seed) return luo_err_nomem(err);
     seed[0] =
         luo_arena_printf(job->cli->arena, "%llu", (unsigned long long)job->first.scenario->seed);
     if (!seed[0]) return luo_err_nomem(err);
-    if (job->grid.nseeds > 0) return LUO_OK;
     job->grid.nseeds = 1;
     job->grid.seed = seed;
     return LUO_OK;
@@ -195,9 +198,8 @@ luo_status luo_sweep_job_read(luo_sweep_job *job, luo_err *err)
 /* Options that rows depend on, and the hash of the first cell does not have. */
 luo_status luo_sweep_job_define(luo_sweep_job *job, luo_str *out, luo_err *err)
 {
-    static const char *const names[] = {"comm",  "comm-streams", "fold", "policies",
-                                        "dtype", "limit",        "set",  "steps",
-                                        "stack", "ranges",       "least"};
+    static const char *const names[] = {"comm",  "comm-streams", "fold",  "policies", "dtype",
+                                        "limit", "set",          "steps", "stack",    "ranges"};
     const luo_args *args = &job->cli->args;
     const char **settings = LUO_NEW_N(job->cli->arena, const char *, args->nset);
     luo_sweep_definition d = {

@@ -186,7 +186,7 @@ luo_status luo_sweep_count(const luo_sweep_grid *grid, int64_t *cells, luo_err *
     *cells = 1;
     for (int32_t k = 0; k < grid->nkeys; k++) {
         *cells *= grid->key[k].n;
-        if (grid->key[k].text && *cells * grid->nseeds > LUO_SWEEP_UNITS)
+        if (grid->key[k].text && *cells > LUO_SWEEP_UNITS / (grid->nseeds > 0 ? grid->nseeds : 1))
             return luo_err_set(err, LUO_EUSAGE,
                                "values of the keys and seeds make more than %d runs; fewer are "
                                "expected.",
