@@ -95,6 +95,17 @@ code=$?
 sweep asked >/dev/null 2>&1 || fail "exit $? behind SIGTERM"
 same asked
 
+# One of its processes is killed: told, and what the others did is kept.
+begin ended --jobs 2 >/dev/null 2>ended.err &
+child=$!
+until grep -q complete ended/sweep-parts/1-of-1/rows.csv 2>/dev/null || ! kill -0 $child; do sleep 0.01; done
+kill -KILL "$(pgrep -P $child | head -n 1)"
+wait $child
+code=$?
+[ $code = 4 ] && grep -q "under seed .* has ended (signal 9); the same command goes on" ended.err || fail "a killed process: exit $code, $(cat ended.err)"
+sweep ended >/dev/null 2>&1 || fail "exit $? behind a killed process"
+same ended
+
 # A process that works on a part keeps others from it.
 begin busy --jobs 1 >/dev/null 2>&1 &
 child=$!

@@ -38,7 +38,7 @@ typedef struct worker {
 
 typedef struct shared {   /* with the workers */
     _Atomic int64_t next; /* unit that nobody has yet */
-    _Atomic int64_t at[]; /* unit of each worker, -1: none; for who tells its end */
+    _Atomic int64_t at[]; /* unit of each worker, its first one before; for who tells its end */
 } shared;
 
 typedef struct pool {
@@ -207,7 +207,6 @@ static int work(void *ctx)
         if (i >= p->n) return 0;
         atomic_store(&p->s->at[p->number], p->unit[i]);
         if (!run_unit(p, p->unit[i])) return 4;
-        atomic_store(&p->s->at[p->number], -1);
     }
 }
 
@@ -295,7 +294,7 @@ static void part(pool *p, int32_t i)
         text, sizeof text,
         "the process of cell %lld under seed %s has ended (%s); the same command goes on where "
         "it was.",
-        (long long)(unit / nseeds), p->u->grid->seed[unit < 0 ? 0 : unit % nseeds],
+        (long long)(unit / nseeds), p->u->grid->seed[unit % nseeds],
         luo_process_text(&w->process, how, sizeof how));
     fail(p, LUO_EBACKEND, text);
 }
@@ -342,7 +341,7 @@ luo_status luo_sweep_units_run(const luo_sweep_units *u, const int64_t *unit, in
     luo_cli_flush(u->cli);
     fflush(NULL);
     for (; p.number < most; p.number++) {
-        atomic_store(&p.s->at[p.number], -1);
+        atomic_store(&p.s->at[p.number], unit[p.number]);
         if (!start(&p)) break;
         p.nworkers++;
     }
