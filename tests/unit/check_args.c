@@ -5,7 +5,7 @@
 #include "core/base/words.h"
 #include "tests/check_main.h"
 
-enum { VERBS = 21 };
+enum { VERBS = 22 };
 
 static const luo_verb *verb;
 

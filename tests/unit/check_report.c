@@ -6,9 +6,16 @@
 #include "tests/check_main.h"
 
 /* RFC 4648, section 10. */
-static const char *const base64[][2] = {{"", ""},         {"f", "Zg=="},         {"fo", "Zm8="},
-                                        {"foo", "Zm9v"},  {"foob", "Zm9vYg=="},  {"fooba", "Zm9vYmE="},
-                                        {"foobar", "Zm9vYmFy"}, {"\xff\xfe\xfd", "//79"}};
+static const char *const base64[][2] = {
+    {"", ""},
+    {"f", "Zg=="},
+    {"fo", "Zm8="},
+    {"foo", "Zm9v"},
+    {"foob", "Zm9vYg=="},
+    {"fooba", "Zm9vYmE="},
+    {"foobar", "Zm9vYmFy"},
+    {"\xff\xfe\xfd", "//79"},
+};
 
 START_TEST(encode)
 {
