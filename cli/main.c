@@ -83,7 +83,7 @@ static bool has_option(const luo_verb *v, const char *name, size_t n)
 /* Says who has an option that this verb has not, where a few have. */
 static void tell_owner(const luo_args *args, const luo_verb *v, luo_err *err)
 {
-    enum { FEW = 3 };
+    enum { FEW = 5 };
     luo_str owners = {0};
     int n = 0;
     const char *name = args->unknown;

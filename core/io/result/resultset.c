@@ -56,16 +56,18 @@ static bool special(const char *name)
            strcmp(name, LUO_SET_BACK) == 0;
 }
 
-/* The first entry of dir for which fn holds is put into name; false: there is none. */
+/* Of the entries of dir for which fn holds the first by name, whatever the order on the disk, is put
+ * into name; false: there is none. */
 typedef bool (*entry_fn)(const char *dir, const char *name, const void *ctx);
 static bool find(const char *dir, entry_fn fn, const void *ctx, char name[NAME_MAX + 1])
 {
     DIR *d = opendir(dir);
     bool found = false;
-    for (const struct dirent *e; d && !found && (e = readdir(d));) {
-        if (special(e->d_name)) continue;
-        found = fn(dir, e->d_name, ctx);
-        if (found) snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        if (special(e->d_name) || (found && strcmp(e->d_name, name) >= 0)) continue;
+        if (!fn(dir, e->d_name, ctx)) continue;
+        found = true;
+        snprintf(name, NAME_MAX + 1, "%s", e->d_name);
     }
     if (d) closedir(d);
     return found;
