@@ -712,7 +712,7 @@ const luo_verb luo_verbs[] = {
      "draw figures",
      plot_options,
      N(plot_options),
-     "plots/ of the run, or of DIR: SVG and PNG files, and the scripts in plots/gp",
+     "plots/ of the run, or of DIR: SVG, PNG and PDF files, and the scripts in plots/gp",
      {"luoshu plot luoshu-demo --figure throughput", "luoshu plot syn-web syn-code"},
      "0 2 3 4",
      NULL,

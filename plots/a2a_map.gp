@@ -26,7 +26,7 @@ half = 0.25 # octave: half a step of the sweep
 swept(k) = strcol('swept') eq word(axes, k)
 y(k) = swept(k) ? log2(column(word(axes, k))) : NaN
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set multiplot
     eval legend
     eval set_title

@@ -16,7 +16,7 @@ stats data using (is_mine(0) ? (nodes = column('nodes'), each = column('devices_
 ms(way) = is_mine(0) ? 1e3 * column(way.'_s') : NaN
 first = 1024.0; last = 1024.0 ** 3
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.20 : 0.105)
     set rmargin at screen (small ? 0.94 : 0.965)
     set tmargin at screen (small ? 0.74 : 0.84)

@@ -19,7 +19,7 @@ k = B_max < 0.1 ? 1000 : 1 # short steps in ms
 unit = k == 1 ? 's' : 'ms'
 index_of(p) = (sum [j=1:10] (word(all, j) eq p ? j : 0))
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.66 : 0.80)
     set tmargin at screen top_right

@@ -2,29 +2,32 @@
 # README.md for how to call them.
 #
 # Before: run (folder), out (path without ending) or svg and png (whole paths). Optional: title, column = 1 (84 mm wide),
-#         formats = 'svg' or 'png' (else both).
-# After:  small, nruns, name_of_run(i), state_of(i); colours; open_svg, open_png, set_title for eval.
+#         formats = some of 'svg png pdf' (else all).
+# After:  small, nruns, name_of_run(i), state_of(i); colours; open_of(fmt), set_title for eval.
 #
 # Texts of tables are data: they stay in columns and arrays, and no command is put together of them, in which quotes,
 # backticks and @ would be read as code. They are drawn with noenhanced, and as tics through as_tic().
 if (!exists("title")) title = run
 if (!exists("column")) column = 0
 small = column ? 1 : 0
-if (!exists("formats")) formats = 'svg png'
+if (!exists("formats")) formats = 'svg png pdf'
 if (strstrt(formats, 'svg') && !exists("svg")) svg = out.'.svg'
 if (strstrt(formats, 'png') && !exists("png")) png = out.'.png'
+if (strstrt(formats, 'pdf') && !exists("pdf")) pdf = out.'.pdf'
 
 set encoding utf8
 set datafile separator comma
 set datafile columnheaders
 set decimalsign '.'
 
-# Sizes: 174 mm and 84 mm wide at 96 dpi (SVG) and 300 dpi (PNG).
+# Sizes: 174 mm and 84 mm wide at 96 dpi (SVG) and 300 dpi (PNG), and as such (PDF).
 W = small ? 317 : 658
 H = small ? 227 : 378
 font = small ? 9.4 : 11 # 9.4 units are 7 pt in print, the least
 open_svg = sprintf("set terminal svg size %d,%d dynamic enhanced font 'DejaVu Sans,%g' background rgb 'white'; set output svg", W, H, font)
 open_png = sprintf("set terminal pngcairo size %d,%d enhanced font 'DejaVu Sans,%g' fontscale %.3f linewidth %.3f pointscale 3.125 background rgb 'white'; set output png", W * 3.125, H * 3.125, font, 3.125, 3.125)
+open_pdf = sprintf("set terminal pdfcairo size %.4fin,%.4fin enhanced font 'DejaVu Sans,%g' fontscale %.3f linewidth %.3f pointscale %.3f background rgb 'white'; set output pdf", W / 96.0, H / 96.0, font, 0.75, 1.5, 0.75)
+open_of(fmt) = fmt eq 'svg' ? open_svg : fmt eq 'png' ? open_png : open_pdf
 small_font = sprintf("DejaVu Sans,%g", small ? 9.4 : 10)
 tiny_font = "DejaVu Sans,9.4"
 

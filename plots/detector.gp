@@ -16,7 +16,7 @@ least = 1000.0 / N_max # one alarm
 is(rule, slow) = strcol('rule') eq rule && strcol('slowdown') eq slow
 told(c) = column('found_ratio') >= 0.99 ? column(c) : NaN
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set multiplot
     set tmargin at screen (small ? 0.66 : 0.80)
     set bmargin at screen (small ? 0.24 : 0.15)

@@ -15,7 +15,7 @@ err_of(x) = 100 * (column('predicted_s') / column('measured_s') - 1)
 stats data using (err_of(0)) name 'E' nooutput
 reach = (E_max > -E_min ? E_max : -E_min) * 1.08 + 1
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen top_right

@@ -23,7 +23,7 @@ lane_top(l) = l == 0 ? -0.44 : l == 1 ? 0.0 : l == 2 ? 0.15 : 0.30
 lane_low(l) = l == 0 ? -0.02 : l == 1 ? 0.14 : l == 2 ? 0.29 : 0.44
 t0 = A_min
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.32 : 0.17)
     set rmargin at screen 0.975
     set tmargin at screen (small ? 0.70 : 0.865)

@@ -24,7 +24,7 @@ if (bands) {
 }
 
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.20 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen top_above

@@ -10,7 +10,7 @@ stats data using (strcol('figure') eq 'het_bound' && strcol('setting') ne 'none'
 n = nkept
 is(name) = strcol('figure') eq 'het_bound' && strcol('setting') eq name ? column('x') : NaN
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.18 : 0.09)
     set rmargin at screen (small ? 0.62 : 0.81)
     set tmargin at screen 0.92

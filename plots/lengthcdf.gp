@@ -18,7 +18,7 @@ is(k) = column('curve') == k
 # One distribution: a colour a curve. Several: a colour each, and what is dashed is said once.
 rows = small && n > 1 ? 4 : 2
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen 1 - (1.6 * font * (rows + 1) + 8) / H

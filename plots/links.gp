@@ -17,7 +17,7 @@ do for [c in classes] { if (strstrt(used, ' '.c.' ')) { shown = shown.' '.c } }
 share(x) = x == x ? 100 * x : 0
 stats data using (share(column('utilisation_ratio'))) name 'U' nooutput
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.28 : 0.17)
     set rmargin at screen (small ? 0.72 : 0.86)
     set tmargin at screen (small ? 0.88 : 0.92)

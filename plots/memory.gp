@@ -25,7 +25,7 @@ first_of(node) = node eq last ? 0 : (last = node, 1)
 stats data using (nodes < 1024 && mine(1) == 1 && first_of(strcol('node')) ? (nodes = nodes + 1, kept[nodes] = strcol('node'), first_device[nodes] = column('device'), 1) : 0) nooutput
 every = nodes / (small ? 4 : 12) + 1
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.62 : 0.79)
     set tmargin at screen top_right

@@ -15,7 +15,7 @@ stats data using (top = (v = 1e3 * stack(4), v > top ? v : top), 1) nooutput
 legend = "unset border; unset xtics; unset ytics; unset xlabel; unset label; set lmargin at screen 0.05; set rmargin at screen 0.98; set tmargin at screen (small ? 0.70 : 0.82); set bmargin at screen (small ? 0.23 : 0.16)"
 panel = "set key off; unset label 1; set border 3 ls 100; set tics out scale 0.5 font small_font; set xtics nomirror; set ytics nomirror; set format y '%g'; set grid y lc rgb '#E4E4E4' lw 0.4 lt 1"
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set multiplot
     eval legend
     eval set_title

@@ -14,7 +14,7 @@ in(k) = strcol('setting') eq kept[k]
 member(k, j) = in(k) && words(strcol('members')) >= j ? real(word(strcol('members'), j)) : NaN
 until = T_max > 24 ? 24 : T_max
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set multiplot
     set lmargin at screen (small ? 0.13 : 0.08)
     set rmargin at screen 0.98

@@ -8,7 +8,7 @@ size_of(x) = words(strcol('members'))
 stats data using (size_of(0)) name 'S' nooutput
 stats data using 'guard' name 'G' nooutput
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen (G_max > 0 ? top_above : 0.92)

@@ -9,7 +9,7 @@ stats data using (strcol('figure') eq 'pr_speedup' ? keep_text(strcol('setting')
 n = nkept
 at(k) = strcol('figure') eq 'pr_speedup' && strcol('setting') eq kept[k] ? column('x') : NaN
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.60 : 0.77)
     set tmargin at screen (small ? 0.88 : 0.92)

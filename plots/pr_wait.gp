@@ -7,7 +7,7 @@ i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i
 data = run.'/sync_sweep.csv'
 is(x) = strcol('figure') eq 'pr_wait' ? column(x) : NaN
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.15 : 0.08)
     set rmargin at screen (small ? 0.82 : 0.92)
     set tmargin at screen (small ? 0.68 : 0.80)

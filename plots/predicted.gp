@@ -12,7 +12,7 @@ hi = (P_max_x > P_max_y ? P_max_x : P_max_y) * 1.4
 is(name, hollow) = strcol('suite') eq name && (strcol('role') eq 'calibration') == hollow
 size_of(name) = (name eq 'step' ? 0.9 : 0.55) * (small ? 0.8 : 1)
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.20 : 0.11)
     set rmargin at screen (small ? 0.72 : 0.82)
     set tmargin at screen top_right

@@ -11,7 +11,7 @@ np = nkept - ns
 stats data using 'slowed_ratio' name 'R' nooutput
 
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.20 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen top_above

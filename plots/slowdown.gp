@@ -10,7 +10,7 @@ stats data using 'caused_slowdown' name 'V' nooutput
 set palette defined (0 '#FFFFFF', 0.5 '#F4C27A', 1 '#D55E00')
 numbers = (P_max + 1) * (S_max + 1) <= 256
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.70 : 0.81)
     set tmargin at screen (small ? 0.84 : 0.88)

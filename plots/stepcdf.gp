@@ -6,7 +6,7 @@ data = run.'/plots/stepcdf.csv'
 stats data using 'step_s' name 'S' nooutput
 pad = (S_max - S_min) * 0.04 + S_max * 0.01
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen top_above

@@ -24,7 +24,7 @@ mean(k) = of(k, 'goodput_mean_tokens_per_s')
 end_of(k, side) = of(k, 'goodput_'.side.'95_tokens_per_s') > -1e300 ? of(k, 'goodput_'.side.'95_tokens_per_s') : mean(k) # of one seed there is none
 
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen top_above

@@ -11,7 +11,7 @@ stats data using (stack(4)) name 'S' nooutput
 event_of(id) = S_records > 12 ? '' : id
 length_of(s) = S_records > (small ? 4 : 12) ? '' : sprintf('%.1f s', s)
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.66 : 0.80)
     set tmargin at screen top_right

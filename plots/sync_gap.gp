@@ -7,7 +7,7 @@ data = run.'/ahead.csv'
 stats data using 'iterations' name 'I' nooutput
 stats data using 'ahead' name 'A' nooutput
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.19 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen (small ? 0.88 : 0.92)

@@ -9,7 +9,7 @@ stats data using (strcol('figure') eq 'sync_rate' ? keep_text(strcol('setting'))
 n = nkept
 at(k) = strcol('figure') eq 'sync_rate' && strcol('setting') eq kept[k] ? column('x') : NaN
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.15 : 0.08)
     set rmargin at screen (small ? 0.62 : 0.80)
     set tmargin at screen (small ? 0.88 : 0.92)

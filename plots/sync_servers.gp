@@ -10,7 +10,7 @@ stats data using 'server' name 'S' nooutput
 unit = B_max >= 2e9 ? 1e9 : B_max >= 2e6 ? 1e6 : 1e3
 unit_name = unit == 1e9 ? '10^9 bytes' : unit == 1e6 ? '10^6 bytes' : '10^3 bytes'
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen top_above

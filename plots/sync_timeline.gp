@@ -18,7 +18,7 @@ begin_wait(x) = grouped(column('start_s') + column('compute_s')) + clocked(colum
 begin_comm(x) = column('start_s') + column('compute_s') + grouped(column('wait_s'))
 see(x) = column('worker') < shown && column('start_s') - column('wait_s') <= until ? x : NaN
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.13 : 0.08)
     set rmargin at screen 0.98
     set tmargin at screen top_above

@@ -14,7 +14,7 @@ lane = small ? 0.05 : 0.042
 low = small ? 0.23 : 0.16
 high = small || marked == 0 ? top_above : 0.64
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set multiplot
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.98 : 0.95)

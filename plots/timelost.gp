@@ -20,7 +20,7 @@ below(p) = (sum [j=1:index_of(p) - 1] column(word(all, j))) / stack(18) * 100
 above(p) = (sum [j=1:index_of(p)] column(word(all, j))) / stack(18) * 100
 end_of(k) = state_of(k) eq 'complete' ? '' : state_of(k)
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen (small ? 0.66 : 0.80)
     set tmargin at screen top_right

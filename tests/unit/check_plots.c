@@ -76,7 +76,7 @@ START_TEST(set)
     ck_assert_int_eq(plot(f, dir, NULL, &made, &d), LUO_OK);
     no_words(&d);
     const uint64_t first = hash_all(luo_str_get(&made), &n);
-    ck_assert_int_eq(n, 2 * (5 + 2 * 5)); /* SVG and PNG; five of the set, five of each run */
+    ck_assert_int_eq(n, 3 * (5 + 2 * 5)); /* SVG, PNG, PDF; five of the set, five of each run */
     ck_assert_int_eq(plot(f, dir, NULL, &made, &d), LUO_OK);
     ck_assert_uint_eq(hash_all(luo_str_get(&made), &again), first);
     luo_str_free(&text);
@@ -101,11 +101,11 @@ START_TEST(bare)
     ck_assert_int_eq(plot(f, run, NULL, &made, &d), LUO_OK);
     no_words(&d);
     hash_all(luo_str_get(&made), &n);
-    ck_assert_int_eq(n, 2 * 6);
+    ck_assert_int_eq(n, 3 * 6);
     ck_assert_ptr_nonnull(strstr(made.at, "/static/plots/memory.png\n"));
     ck_assert_int_eq(plot(f, run, "memory", &made, &d), LUO_OK);
     hash_all(luo_str_get(&made), &n);
-    ck_assert_int_eq(n, 2);
+    ck_assert_int_eq(n, 3);
     ck_assert_int_eq(plot(f, run, "gantt", &made, &d), LUO_EINPUT);
     ck_assert_str_eq(d.first->err.text,
                      luo_arena_printf(f->arena, "`%s` holds no data for figure `gantt`.", run));
@@ -169,7 +169,7 @@ START_TEST(predicted)
         ck_assert_int_eq(luo_plot_compared(f->arena, &o, "a beside b", &made, &d), LUO_OK);
         no_words(&d);
         const uint64_t h = hash_all(luo_str_get(&made), &n);
-        ck_assert_int_eq(n, 2);
+        ck_assert_int_eq(n, 3);
         ck_assert(k == 0 || h == first);
         first = h;
     }
@@ -208,7 +208,7 @@ START_TEST(bands)
         ck_assert_int_eq(luo_plot_compared(f->arena, &o, "seeds", &made, &d), LUO_OK);
         no_words(&d);
         const uint64_t h = hash_all(luo_str_get(&made), &n);
-        ck_assert_int_eq(n, 2);
+        ck_assert_int_eq(n, 3);
         ck_assert(k == 0 || h == first);
         first = h;
     }
@@ -286,7 +286,7 @@ START_TEST(drawn)
         ck_assert_int_eq(distribute(f, dir, &one, 1, &made, &d), LUO_OK);
         no_words(&d);
         const uint64_t h = hash_all(luo_str_get(&made), &n);
-        ck_assert_int_eq(n, 2);
+        ck_assert_int_eq(n, 3);
         ck_assert(k == 0 || h == first);
         first = h;
     }

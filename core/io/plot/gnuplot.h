@@ -12,8 +12,8 @@
 #include "core/base/process.h"
 #include "core/io/replace.h"
 
-/* The endings of the files of a figure, which has the first or both. */
-enum { LUO_GNUPLOT_FILES = 2 };
+/* The endings of the files of a figure, which has the first or all. */
+enum { LUO_GNUPLOT_FILES = 3 };
 extern const char *const luo_gnuplot_endings[LUO_GNUPLOT_FILES];
 
 /* Whole path of a program of that name or path, "": there is none. */
