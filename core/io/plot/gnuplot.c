@@ -161,7 +161,8 @@ static void set_date(const luo_replace *pdf)
     const off_t from = end > (off_t)sizeof text ? end - (off_t)sizeof text : 0; /* it stands last */
     const ssize_t n = fd < 0 ? 0 : pread(fd, text, sizeof text, from);
     const char *at = n > 0 ? memmem(text, (size_t)n, key, sizeof key - 1) : NULL;
-    if (at) (void)!pwrite(pdf->fd, date, sizeof date - 1, from + (at - text) + (off_t)sizeof key - 1);
+    const off_t place = at ? from + (at - text) + (off_t)sizeof key - 1 : 0;
+    if (at) (void)!pwrite(pdf->fd, date, sizeof date - 1, place);
     if (fd >= 0) close(fd);
 }
 

@@ -56,8 +56,8 @@ static bool special(const char *name)
            strcmp(name, LUO_SET_BACK) == 0;
 }
 
-/* Of the entries of dir for which fn holds the first by name, whatever the order on the disk, is put
- * into name; false: there is none. */
+/* Of the entries of dir for which fn holds the first by name, whatever the order on the disk, is
+ * put into name; false: there is none. */
 typedef bool (*entry_fn)(const char *dir, const char *name, const void *ctx);
 static bool find(const char *dir, entry_fn fn, const void *ctx, char name[NAME_MAX + 1])
 {
