@@ -101,13 +101,13 @@ static void print_answer(FILE *out, const luo_hap_call *call)
     } else {
         luo_str_add(&text, " by the additive objective");
     }
+    if (best >= 0) luo_str_add(&text, simulated ? "; by the additive objective" : ",");
     if (best >= 0 && call->against[best]->cost_s > own)
-        luo_str_addf(&text, "; by the additive objective %.2g %% less than %s, the best usual way",
+        luo_str_addf(&text, " %.2g %% less than %s, the best usual way",
                      100 * (1 - own / call->against[best]->cost_s),
                      luo_hap_baseline_name((luo_hap_baseline)best));
     else if (best >= 0)
-        luo_str_addf(&text, "; by the additive objective %s is as good",
-                     luo_hap_baseline_name((luo_hap_baseline)best));
+        luo_str_addf(&text, " %s is as good", luo_hap_baseline_name((luo_hap_baseline)best));
     fprintf(out, "%s.\n", luo_str_get(&text));
     luo_str_free(&text);
 }

@@ -8,7 +8,7 @@ steps() {
 luo_status import_list(import_job *job)
 {
     static const luo_csv_column columns[] = {
-        {"length", LUO_CSV_WHOLE, true, LUO_FROM(0), NULL, false}};
+        {"length", LUO_CSV_WHOLE, true, LUO_FROM(0), NULL, false, NULL}};
     luo_csv_cell cell;
     luo_csv *csv = luo_csv_open_foreign(job->opts->source, columns, 1, job->diags);
     luo_status st = LUO_OK;

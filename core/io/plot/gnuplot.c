@@ -118,7 +118,8 @@ luo_status luo_gnuplot_start(luo_arena *arena, const luo_gnuplot_opts *opts, luo
 {
     luo_str vars = {0};
     *out = (luo_gnuplot){
-        .dir = opts->dir, .said = -1, .nfiles = opts->nfiles, .file = {{-1}, {-1}, {-1}}};
+        .dir = opts->dir, .said = -1, .nfiles = opts->nfiles, .file = {{.fd = -1}}};
+    for (int i = 0; i < LUO_GNUPLOT_FILES; i++) out->file[i].fd = -1;
     luo_status st = open_files(arena, opts, out, err);
     luo_str_add(&vars, opts->nfiles == 1 ? "formats='svg'; run='.'; " : "run='.'; ");
     for (int i = 0; i < opts->nfiles; i++)
