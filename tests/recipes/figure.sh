@@ -7,7 +7,7 @@ steps() {
 no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 do for [fmt in formats] {
-    eval (fmt eq 'svg' ? open_svg : open_png)
+    eval open_of(fmt)
     eval set_y('bytes')
     plot run.'/timeline.csv' using (column('t_start_s')):(column('bytes')) with impulses title 'bytes'
     unset output
