@@ -24,7 +24,10 @@ static luo_status put_parts(luo_str *text, const char *ending, luo_err *err)
 static luo_status put_command(luo_cli *cli, luo_str *text, luo_err *err)
 {
     luo_str_add(text, "luoshu");
-    for (int i = 1; i < cli->argc; i++) luo_str_addf(text, " %s", cli->argv[i]);
+    for (int i = 1; i < cli->argc; i++) {
+        luo_str_addc(text, ' ');
+        luo_str_add_word(text, cli->argv[i]);
+    }
     return text->failed ? luo_err_nomem(err) : LUO_OK;
 }
 

@@ -28,20 +28,6 @@ static const luo_way_option options[] = {
     {"expert-parallel", 1 << LAYER, 0}, {"tokens", 1 << LAYER, 0},
     {"dtype", 1 << LAYER, 0},           {"exchange", 1 << LAYER, 0}};
 
-static luo_status draw(luo_cli *cli, const char *dir)
-{
-    luo_str made = {0};
-    if (!luo_plot_possible(NULL))
-        return luo_cli_note(cli, LUO_WARNING,
-                            "gnuplot is not installed, so no figure is drawn; install gnuplot-nox "
-                            "and call `luoshu plot`.");
-    const luo_plot_opts how = {.dir = dir};
-    const luo_status st = luo_cli_draw(cli, &how, &made);
-    fputs(luo_str_get(&made), luo_cli_out(cli));
-    luo_str_free(&made);
-    return st;
-}
-
 static luo_status run(luo_cli *cli, luo_err *err)
 {
     static const char *const texts[] = {"`luoshu moe exchange`", "`luoshu moe layer`"};
@@ -59,7 +45,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
     luo_status st =
         kind == LAYER ? luo_moe_layers(cli, &sim, err) : luo_moe_exchange_run(cli, &sim, err);
     const luo_folder_end end = luo_folder_end_of(st); /* without figures it is whole, too */
-    if (st == LUO_OK && plots) st = draw(cli, sim.dir);
+    if (st == LUO_OK && plots) st = luo_cli_draw_all(cli, sim.dir);
     const luo_status closed = luo_folder_give(cli, &sim.set, end, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }

@@ -8,20 +8,6 @@
 #include "cli/run/finish.h"
 #include "core/io/recorded/recorded.h"
 
-static luo_status draw(luo_cli *cli, const char *dir)
-{
-    luo_str made = {0};
-    if (!luo_plot_possible(NULL))
-        return luo_cli_note(cli, LUO_WARNING,
-                            "gnuplot is not installed, so no figure is drawn; install gnuplot-nox "
-                            "and call `luoshu plot`.");
-    const luo_plot_opts how = {.dir = dir};
-    const luo_status st = luo_cli_draw(cli, &how, &made);
-    fputs(luo_str_get(&made), luo_cli_out(cli));
-    luo_str_free(&made);
-    return st;
-}
-
 static luo_status read_job(luo_cli *cli, const char *path, luo_replay *replay, luo_err *err)
 {
     const char *steps = luo_args_get(&cli->args, "steps", NULL);
@@ -90,7 +76,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
     luo_status st = luo_replay_files_write(cli, &files, err);
     if (st == LUO_OK) luo_replay_files_print(cli, &files);
     const luo_folder_end end = luo_folder_end_of(st); /* without figures it is whole, too */
-    if (st == LUO_OK && plots) st = draw(cli, files.dir);
+    if (st == LUO_OK && plots) st = luo_cli_draw_all(cli, files.dir);
     const luo_status closed = luo_folder_give(cli, &set, end, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }

@@ -36,6 +36,25 @@ luo_status luo_cli_draw(luo_cli *cli, const luo_plot_opts *how, luo_str *made)
     return luo_plot(cli->arena, &opts, made, &cli->diags);
 }
 
+static luo_status warn_of_gnuplot(luo_cli *cli, const char *dir)
+{
+    return luo_cli_note(cli, LUO_WARNING,
+                        "gnuplot is not installed, so no figures are drawn; install gnuplot-nox "
+                        "and run `luoshu plot %s`.",
+                        dir);
+}
+
+luo_status luo_cli_draw_all(luo_cli *cli, const char *dir)
+{
+    const luo_plot_opts how = {.dir = dir};
+    luo_str made = {0};
+    if (!luo_plot_possible(NULL)) return warn_of_gnuplot(cli, dir);
+    const luo_status st = luo_cli_draw(cli, &how, &made);
+    fputs(luo_str_get(&made), luo_cli_out(cli));
+    luo_str_free(&made);
+    return st;
+}
+
 /* All of them, or how many. */
 static int32_t tell_made(luo_cli *cli, const luo_str *made, bool verbose)
 {
@@ -83,11 +102,7 @@ static luo_status draw(luo_cli *cli, const luo_session *session, int32_t *figure
 {
     luo_str made = {0};
     if (!session->plots) return LUO_OK;
-    if (!luo_plot_possible(NULL))
-        return luo_cli_note(cli, LUO_WARNING,
-                            "gnuplot is not installed, so no figures are drawn; "
-                            "install gnuplot-nox and run `luoshu plot %s`.",
-                            session->dir);
+    if (!luo_plot_possible(NULL)) return warn_of_gnuplot(cli, session->dir);
     const luo_plot_opts how = {.dir = session->dir, .svg_alone = true};
     const luo_status st = luo_cli_draw(cli, &how, &made);
     *figures = tell_made(cli, &made, session->verbose);

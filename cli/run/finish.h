@@ -11,6 +11,8 @@ luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const lu
 /* Draws figures of a run or result set with the built-in scripts, which are written there; made:
  * the paths. Errors are in cli->diags. */
 luo_status luo_cli_draw(luo_cli *cli, const luo_plot_opts *how, luo_str *made);
+/* Draws all figures of a folder and prints their paths; where gnuplot is missing a warning. */
+luo_status luo_cli_draw_all(luo_cli *cli, const char *dir);
 /* Draws what luo_plot_compared has data for, of what->dir and what->runs; nothing if there is none.
  * figures: how many; with --verbose their paths are printed. */
 luo_status luo_cli_draw_compared(luo_cli *cli, const luo_plot_opts *what, const char *title,

@@ -79,3 +79,21 @@ const char *luo_str_get(const luo_str *text)
 {
     return text->at ? text->at : "";
 }
+
+void luo_str_add_word(luo_str *text, const char *word)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%";
+    if (*word && word[strspn(word, plain)] == 0) {
+        luo_str_add(text, word);
+        return;
+    }
+    luo_str_addc(text, '\'');
+    for (; *word; word++) {
+        if (*word == '\'')
+            luo_str_add(text, "'\\''");
+        else
+            luo_str_addc(text, *word);
+    }
+    luo_str_addc(text, '\'');
+}

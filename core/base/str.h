@@ -20,6 +20,8 @@ void luo_str_addn(luo_str *s, const char *text, size_t n);
 void luo_str_addc(luo_str *text, char c);
 void luo_str_addi(luo_str *text, int64_t v); /* decimal; faster than addf */
 void luo_str_addf(luo_str *text, const char *fmt, ...) LUO_PRINTF(2, 3);
+/* As one word of a POSIX shell: quoted where it is not plain. */
+void luo_str_add_word(luo_str *text, const char *word);
 void luo_str_clear(luo_str *text); /* keeps the memory */
 void luo_str_free(luo_str *text);
 const char *luo_str_get(const luo_str *text); /* "" when empty */

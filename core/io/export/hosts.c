@@ -58,25 +58,6 @@ luo_status export_hostfile(export_job *job)
 
 /* ---- Slurm ---- */
 
-/* As one word of a shell. */
-static void add_quoted(luo_str *text, const char *word)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
-    if (*word && word[strspn(word, plain)] == 0) {
-        luo_str_add(text, word);
-        return;
-    }
-    luo_str_addc(text, '\'');
-    for (; *word; word++) {
-        if (*word == '\'')
-            luo_str_add(text, "'\\''");
-        else
-            luo_str_addc(text, *word);
-    }
-    luo_str_addc(text, '\'');
-}
-
 static bool is_cpu(const luo_cluster *cluster)
 {
     return luo_cluster_profile(cluster, 0)->cpu;
@@ -130,11 +111,11 @@ luo_status export_sbatch(export_job *job)
     add_node_list(&text, source->cluster);
     luo_str_add(&text,
                 "export SLURM_MPI_TYPE=pmix # as the cluster's Open MPI was built\nluoshu run ");
-    add_quoted(&text, source->plan_file);
+    luo_str_add_word(&text, source->plan_file);
     luo_str_add(&text, " --model ");
-    add_quoted(&text, source->model_file);
+    luo_str_add_word(&text, source->model_file);
     luo_str_add(&text, " --cluster ");
-    add_quoted(&text, source->cluster_file);
+    luo_str_add_word(&text, source->cluster_file);
     luo_str_addf(&text, " --backend %s --launcher srun --out \"real-$SLURM_JOB_ID\"\n",
                  is_cpu(source->cluster) ? "host" : "cuda");
     return export_put(job, NULL, &text);
