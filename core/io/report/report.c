@@ -208,7 +208,8 @@ static const char *shown_of(report_page *page, const luo_doc_node *node)
     return node && node->text ? luo_result_shown(page->arena, node->text) : "";
 }
 
-static bool put_list(report_page *page, const luo_doc_node *root, const char *key, const char *title)
+static bool put_list(report_page *page, const luo_doc_node *root, const char *key,
+                     const char *title)
 {
     const luo_doc_node *list = luo_doc_get(root, key);
     if (!list || list->type != LUO_DOC_LIST || list->n == 0) return false;
