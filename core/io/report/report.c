@@ -44,7 +44,8 @@ static void put_head(report_page *page)
            "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n");
     put_element(page, "title",
                 *scenario ? luo_arena_printf(page->arena, "luoshu: %s", scenario) : "luoshu: runs");
-    luo_str_addf(&page->html, "<style>\n%s</style>\n</head>\n<body>\n<header>\n", page->opts->style);
+    luo_str_addf(&page->html, "<style>\n%s</style>\n</head>\n<body>\n<header>\n",
+                 page->opts->style);
     put_element(page, "h1", *scenario ? scenario : "Runs side by side");
     if (page->answer.len) put_element(page, "p class=\"answer\"", luo_str_get(&page->answer));
     put(page, "</header>\n<main>\n");
