@@ -109,7 +109,7 @@ X
         insert before cli/verbs.c '{"search-healthy", NULL,' <<'X' &&
     {"device", "N", "that works (0)"},
 X
-        sed -i 's/^| `name` | text | - | required | `uniform`/&, `lone`/' docs/formats.md &&
+        sed -i 's/^| `name` | text | - | required | one of .* `auto`/& `lone`/' docs/formats.md &&
         sed -i -e 's/`hap` or `auto` is expected/`hap`, `auto` or `lone` is expected/' -e 's/"name: unified", /"name: unified",\n     /' \
             tests/unit/check_driver.c tests/keys_rows.h tests/golden/{meant,usage_verbs,plan_uniform}.stderr \
             tests/golden/bad/scenario/planner-alpa.yaml.want &&

@@ -138,9 +138,13 @@ FIELDS process_fields[] = {
 static const luo_doc_schema process_entry =
     LUO_DOC_STRUCT_OF(luo_event_yaml, process_fields, luo_check_process);
 
-FIELDS planner_fields[] = {LUO_DOC_TEXT("name", REQ, luo_planner_yaml, name,
-                                        "`uniform`, `malleus`, `hydraulis`, `hap` or `auto`"),
-                           LUO_DOC_END};
+#define LUO_PLANNER(name, says, options) " `" #name "`"
+static const char planner_names[] = "one of"
+#include "core/run/first/planners.inc"
+    ;
+#undef LUO_PLANNER
+FIELDS planner_fields[] = {
+    LUO_DOC_TEXT("name", REQ, luo_planner_yaml, name, planner_names), LUO_DOC_END};
 
 static const luo_doc_schema server_entry =
     LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int32_t, LUO_WITHIN(0, LUO_DEVICES_MAX - 1));
