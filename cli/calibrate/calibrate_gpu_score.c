@@ -45,7 +45,7 @@ static luo_status score_ops(scorer *s, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status score_comm(scorer *s, luo_err *err)
+static void score_comm(scorer *s)
 {
     const luo_measured *measured = &s->c->rows;
     int32_t dev[64];
@@ -54,17 +54,16 @@ static luo_status score_comm(scorer *s, luo_err *err)
     for (int32_t i = 0; i < measured->ncomm; i++) {
         const struct luo_measured_comm *r = &measured->comm[i];
         const bool message = r->coll < 0;
-        double predicted = 0;
         if (r->nodes > 1 || r->devices > s->c->ranks || r->devices > 64) continue;
-        LUO_TRY(message ? luo_cost_p2p(&s->cost, 0, 1, (int64_t)r->bytes, 0, &predicted, err)
-                        : luo_cost_group(&s->cost, r->coll, dev, r->devices, (int64_t)r->bytes, 0,
-                                         &predicted, err));
+        const double predicted =
+            message
+                ? luo_cost_p2p_seconds(&s->cost, 0, 1, (int64_t)r->bytes, 0)
+                : luo_cost_group_seconds(&s->cost, r->coll, dev, r->devices, (int64_t)r->bytes, 0);
         snprintf(name, sizeof name, "%s of %d %.0f bytes",
                  message ? "message" : luo_coll_name((luo_coll)r->coll), r->devices, r->bytes);
         luo_calibration_tally_add(&s->tally, LUO_CAL_COMM, r->validation, name, r->seconds,
                                   predicted, message ? "p2p_times" : "collective_times");
     }
-    return LUO_OK;
 }
 
 static luo_status open_scorer(luo_cli *cli, scorer *s, luo_str *text, luo_cluster **cluster)
@@ -88,7 +87,7 @@ luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *ca
     luo_stack_default(&stack);
     s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_BF16};
     luo_status st = score_ops(&s, &err);
-    if (st == LUO_OK && calibration->ranks > 1) st = score_comm(&s, &err);
+    if (st == LUO_OK && calibration->ranks > 1) score_comm(&s);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     luo_calibration_tally_close(&s.tally, errors);
     return LUO_OK;

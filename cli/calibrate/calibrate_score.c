@@ -50,32 +50,28 @@ static luo_status score_ops(scorer *s, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status predict_comm(const scorer *s, const struct luo_measured_comm *r, double *seconds,
-                               luo_err *err)
+static double predict_comm(const scorer *s, const struct luo_measured_comm *r)
 {
     int32_t dev[64];
     for (int32_t d = 0; d < r->devices && d < 64; d++) dev[d] = d;
     const int64_t bytes = (int64_t)r->bytes;
-    if (r->coll < 0) return luo_cost_p2p(&s->cost, 0, 1, bytes, 0, seconds, err);
-    return luo_cost_group(&s->cost, r->coll, dev, r->devices, bytes, 0, seconds, err);
+    if (r->coll < 0) return luo_cost_p2p_seconds(&s->cost, 0, 1, bytes, 0);
+    return luo_cost_group_seconds(&s->cost, r->coll, dev, r->devices, bytes, 0);
 }
 
-static luo_status score_comm(scorer *s, luo_err *err)
+static void score_comm(scorer *s)
 {
     const luo_measured *measured = &s->c->rows;
     char name[128];
     for (int32_t i = 0; s->c->ranks > 1 && i < measured->ncomm; i++) {
         const struct luo_measured_comm *r = &measured->comm[i];
-        double predicted = 0;
         if (r->devices > s->c->ranks) continue;
-        LUO_TRY(predict_comm(s, r, &predicted, err));
         snprintf(name, sizeof name, "%s of %d %.0f bytes%s",
                  r->coll < 0 ? "message" : luo_coll_name((luo_coll)r->coll), r->devices, r->bytes,
                  r->validation ? " less often" : "");
-        put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predicted,
+        put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predict_comm(s, r),
             r->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);
     }
-    return LUO_OK;
 }
 
 luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
@@ -93,7 +89,7 @@ luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str
     s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_F32};
     LUO_TRY(luo_calibration_tally_open(cli, text, c->rows.nops + c->rows.ncomm, &s.tally));
     luo_status st = score_ops(&s, &err);
-    if (st == LUO_OK) st = score_comm(&s, &err);
+    if (st == LUO_OK) score_comm(&s);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     luo_calibration_tally_close(&s.tally, errors);
     return LUO_OK;

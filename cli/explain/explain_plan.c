@@ -202,38 +202,35 @@ typedef struct tally {
     double *seconds; /* of the device at hand, per row */
 } tally;
 
-static luo_status add_instr(tally *t, const luo_program *program, const luo_instr *in, int64_t runs,
-                            luo_err *err)
+static void add_instr(tally *t, const luo_program *program, const luo_instr *in, int64_t runs)
 {
     const luo_programs *set = t->x->set;
-    if (in->slot < 0) return LUO_OK;
+    if (in->slot < 0) return;
     const luo_slot *slot = &program->slots[in->slot];
     char op[128];
     without_layer(set->ops[in->op].name, op, sizeof op);
     const bool p2p = in->kind == LUO_INSTR_P2P;
     comm_row *r = row_of(t->rows, &t->n, op, p2p ? "send_receive" : luo_coll_name(in->coll),
                          in->stream);
-    if (!r) return LUO_OK;
+    if (!r) return;
     double s = 0;
     if (!p2p) {
         const luo_group *group = &set->groups[slot->group];
         const luo_cost_call call = luo_cost_call_of(set, in, slot, in->bytes);
-        LUO_TRY(luo_cost_call_seconds(&t->x->cost, &call, 0, &s, err));
+        s = luo_cost_call_seconds(&t->x->cost, &call, 0);
         r->calls += group->dev[0] == program->device ? runs : 0;
         r->bytes += group->dev[0] == program->device ? runs * in->bytes : 0;
     } else {
         for (int32_t i = 0; i < slot->nmessage; i++) {
-            double one = 0;
             if (!slot->message[i].send) continue;
-            LUO_TRY(luo_cost_p2p(&t->x->cost, program->device, slot->message[i].peer,
-                                 slot->message[i].bytes, 0, &one, err));
+            const double one = luo_cost_p2p_seconds(
+                &t->x->cost, program->device, slot->message[i].peer, slot->message[i].bytes, 0);
             s += one;
         }
         r->calls += sent(slot) > 0 ? runs : 0;
         r->bytes += runs * sent(slot);
     }
     t->seconds[r - t->rows] += (double)runs * s;
-    return LUO_OK;
 }
 
 static luo_status add_device(tally *t, const luo_program *program, luo_err *err)
@@ -245,7 +242,7 @@ static luo_status add_device(tally *t, const luo_program *program, luo_err *err)
     for (int32_t i = 0; i < program->ntask; i++) runs[program->tasks[i].seg]++;
     for (int32_t k = 0; k < role->nseg; k++)
         for (int32_t i = 0; i < role->seg[k].n; i++)
-            LUO_TRY(add_instr(t, program, &role->instr[role->seg[k].first + i], runs[k], err));
+            add_instr(t, program, &role->instr[role->seg[k].first + i], runs[k]);
     for (int i = 0; i < t->n; i++)
         if (t->seconds[i] > t->rows[i].seconds) t->rows[i].seconds = t->seconds[i];
     return LUO_OK;

@@ -210,9 +210,8 @@ static double seconds_of(reader *r, machine *m, luo_coll op, double bytes)
     double s = 0;
     luo_err none;
     for (int32_t i = 0; dev && i < devices; i++) dev[i] = i;
-    if (!dev || luo_cluster_finish(r->scratch, &cluster, &none) != LUO_OK ||
-        luo_cost_group(&ctx, (int)op, dev, devices, (int64_t)bytes, 0, &s, &none) != LUO_OK)
-        s = 0; /* not predicted */
+    if (dev && luo_cluster_finish(r->scratch, &cluster, &none) == LUO_OK)
+        s = luo_cost_group_seconds(&ctx, (int)op, dev, devices, (int64_t)bytes, 0);
     luo_arena_reset(r->scratch, mark);
     return s;
 }

@@ -8,19 +8,16 @@ typedef struct pace { /* the slowest of several ways */
     double message_s, byte_s;
 } pace;
 
-static luo_status add_way(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double share,
-                          pace *slowest, luo_err *err)
+static void add_way(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double share, pace *slowest)
 {
-    double some, twice;
-    LUO_TRY(luo_cost_p2p(ctx, src, dst, LARGE, share, &some, err));
-    LUO_TRY(luo_cost_p2p(ctx, src, dst, 2 * LARGE, share, &twice, err));
+    const double some = luo_cost_p2p_seconds(ctx, src, dst, LARGE, share);
+    const double twice = luo_cost_p2p_seconds(ctx, src, dst, 2 * LARGE, share);
     slowest->message_s = fmax(slowest->message_s, luo_cost_p2p_start(ctx, src, dst));
     slowest->byte_s = fmax(slowest->byte_s, (twice - some) / (double)LARGE);
-    return LUO_OK;
 }
 
 /* From a device of the first node of a group to the next one of it and to the first of others. */
-static luo_status add_nodes(const luo_cost_ctx *ctx, int32_t dev, pace *slowest, luo_err *err)
+static void add_nodes(const luo_cost_ctx *ctx, int32_t dev, pace *slowest)
 {
     const luo_cluster *cluster = ctx->cluster;
     const int32_t group = cluster->devices[dev].group, nics = cluster->groups[group].nics;
@@ -29,9 +26,8 @@ static luo_status add_nodes(const luo_cost_ctx *ctx, int32_t dev, pace *slowest,
         const int32_t theirs = cluster->groups[other->group].nics;
         if (other->index != (other->group == group ? 1 : 0)) continue;
         const double share = 1.0 / (theirs < nics ? theirs : nics);
-        LUO_TRY(add_way(ctx, dev, other->first_device, share, slowest, err));
+        add_way(ctx, dev, other->first_device, share, slowest);
     }
-    return LUO_OK;
 }
 
 /* Of the first node of a group, from its first device of a kind. */
@@ -44,10 +40,9 @@ static luo_status add_kind(const luo_cost_ctx *ctx, const luo_node *node, int32_
     const int32_t each = group->devices_per_node;
     const luo_profile *profile = luo_device_kind_profile(ctx->cluster, kind);
     double some, twice;
-    LUO_TRY(add_nodes(ctx, dev, net, err));
+    add_nodes(ctx, dev, net);
     for (int32_t i = 0; i < each; i++)
-        if (node->first_device + i != dev)
-            LUO_TRY(add_way(ctx, dev, node->first_device + i, 0, inner, err));
+        if (node->first_device + i != dev) add_way(ctx, dev, node->first_device + i, 0, inner);
     LUO_TRY(luo_cost_stream(profile, (double)LARGE, &some, err));
     LUO_TRY(luo_cost_stream(profile, 2 * (double)LARGE, &twice, err));
     *memory_byte_s = fmax(*memory_byte_s, (twice - some) / (double)LARGE);

@@ -94,19 +94,23 @@ static bool find_curves(const luo_profile *profile, int coll, int32_t n, const l
     return false;
 }
 
-static luo_status mesh_without(const luo_profile *profile, luo_coll op, int32_t n, luo_err *err)
+/* Number and place of a mesh's links decide, so that its curves do not tell of other numbers. */
+static bool curve_tells(const luo_node_group *group, const luo_curve *below, const luo_curve *above)
 {
-    char list[256] = "";
-    size_t len = 0;
-    for (int32_t d = 2; d <= 64; d++)
-        for (int32_t i = 0; i < profile->ncurves; i++)
-            if (profile->curves[i].op == op && profile->curves[i].devices == d &&
-                len < sizeof list - 8)
-                len += (size_t)snprintf(list + len, sizeof list - len, "%s%d", len ? ", " : "", d);
-    return luo_err_set(err, LUO_EINPUT,
-                       "profile `%s` is a mesh and has no %s table for %d devices; tables exist "
-                       "for %s.",
-                       profile->name, luo_coll_name(op), n, list);
+    return group->scale_up != LUO_SCALE_UP_MESH || below == above;
+}
+
+uint64_t luo_cost_mesh_without(const luo_node_group *group, const luo_profile *profile)
+{
+    const luo_curve *below, *above;
+    uint64_t without = 0;
+    luo_coll op;
+    if (group->scale_up != LUO_SCALE_UP_MESH || !luo_busbw_curves_apply(group, profile)) return 0;
+    for (int32_t n = 2; n <= group->devices_per_node; n++) {
+        if (!find_curves(profile, LUO_COLL_AR, n, &below, &above, &op)) return 0;
+        if (!curve_tells(group, below, above)) without |= (uint64_t)1 << (n - 1);
+    }
+    return without;
 }
 
 /* Narrowest link of the ring over the members, and whether it leaves NVLink. */
@@ -206,14 +210,6 @@ static double step_by_step(int coll, int32_t n, double bytes, double link, doubl
     return n * volume * latency_s + volume * bytes / (0.8 * link);
 }
 
-/* Then no mesh of one type was measured with as many devices as here. */
-static bool mixes_types(const luo_cluster *cluster, const luo_members *members)
-{
-    for (int32_t i = 1; i < members->n; i++)
-        if (luo_members_type(cluster, members, i)) return true;
-    return false;
-}
-
 /* Without a table. */
 static luo_busbw of_formula(const luo_cluster *cluster, int coll, const luo_members *members,
                             const luo_profile *profile, int32_t n, double bytes)
@@ -228,24 +224,16 @@ static luo_busbw of_formula(const luo_cluster *cluster, int coll, const luo_memb
     return (luo_busbw){luo_cost_volume(coll, n) * bytes / seconds, 0.8 * link};
 }
 
-luo_status luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_members *members,
-                                const luo_profile *profile, int32_t n, double bytes,
-                                luo_busbw *out, luo_err *err)
+luo_busbw luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                               const luo_profile *profile, int32_t n, double bytes)
 {
     const luo_cluster *cluster = ctx->cluster;
     const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
     const luo_curve *below = NULL, *above = NULL;
     luo_coll op = LUO_COLLS;
-    bool curves = luo_busbw_curves_apply(group, profile) &&
-                  find_curves(profile, coll, n, &below, &above, &op);
-    if (curves && below != above && group->scale_up == LUO_SCALE_UP_MESH) {
-        if (!mixes_types(cluster, members)) return mesh_without(profile, op, n, err);
-        curves = false;
-    }
-    if (!curves) {
-        *out = of_formula(cluster, coll, members, profile, n, bytes);
-        return LUO_OK;
-    }
+    if (!luo_busbw_curves_apply(group, profile) ||
+        !find_curves(profile, coll, n, &below, &above, &op) || !curve_tells(group, below, above))
+        return of_formula(cluster, coll, members, profile, n, bytes);
     if (!below) below = above;
     const double declared = declared_bytes_per_s(cluster, members);
     const over links = {profile->tables_bytes_per_s[inside_class(group)], declared,
@@ -257,22 +245,20 @@ luo_status luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_mem
         b.at_size += x * (hi.at_size - b.at_size);
         b.largest += x * (hi.largest - b.largest);
     }
-    out->at_size = b.at_size * ctx->stack->busbw_factor;
-    out->largest = b.largest * ctx->stack->busbw_factor;
-    return LUO_OK;
+    b.at_size *= ctx->stack->busbw_factor;
+    b.largest *= ctx->stack->busbw_factor;
+    return b;
 }
 
-luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
-                             int32_t n, double bytes, luo_busbw *out, luo_err *err)
+luo_busbw luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                            int32_t n, double bytes)
 {
     luo_busbw slowest = {HUGE_VAL, HUGE_VAL};
     for (int32_t i = 0; i < members->n; i++) {
         const luo_profile *profile = luo_members_type(ctx->cluster, members, i);
-        luo_busbw b;
         if (!profile) continue;
-        LUO_TRY(luo_busbw_of_profile(ctx, coll, members, profile, n, bytes, &b, err));
+        const luo_busbw b = luo_busbw_of_profile(ctx, coll, members, profile, n, bytes);
         if (b.at_size < slowest.at_size) slowest = b;
     }
-    *out = slowest;
-    return LUO_OK;
+    return slowest;
 }

@@ -60,21 +60,16 @@ luo_cost_part luo_cost_call_part(const luo_cost_call *call, int32_t i, int32_t *
     return (luo_cost_part){LUO_COLL_BCAST, room, piece_bytes(call, i), call->coll == LUO_COLL_RS};
 }
 
-luo_status luo_cost_call_seconds(const luo_cost_ctx *ctx, const luo_cost_call *call, double share,
-                                 double *seconds, luo_err *err)
+double luo_cost_call_seconds(const luo_cost_ctx *ctx, const luo_cost_call *call, double share)
 {
-    if (call->variant != LUO_COLL_GROUPED)
-        return luo_cost_group(ctx, call->coll, call->dev, call->n, luo_cost_call_bytes(call), share,
-                              seconds, err);
     double sum = 0;
-    for (int32_t i = 0; i < call->n; i++) {
-        double one; /* the same whichever is the root */
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_BCAST, call->dev, call->n, piece_bytes(call, i), share,
-                               &one, err));
-        sum += one;
-    }
-    *seconds = sum;
-    return LUO_OK;
+    if (call->variant != LUO_COLL_GROUPED)
+        return luo_cost_group_seconds(ctx, call->coll, call->dev, call->n,
+                                      luo_cost_call_bytes(call), share);
+    for (int32_t i = 0; i < call->n; i++) /* the same whichever is the root */
+        sum += luo_cost_group_seconds(ctx, LUO_COLL_BCAST, call->dev, call->n, piece_bytes(call, i),
+                                      share);
+    return sum;
 }
 
 int32_t luo_cost_call_steps(const luo_cost_ctx *ctx, const luo_cost_call *call)

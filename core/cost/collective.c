@@ -162,11 +162,10 @@ luo_net_algorithm luo_net_times_best(const luo_net_times *w)
     return (luo_net_algorithm)best;
 }
 
-luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
-                          int64_t bytes, double share, double *seconds, luo_err *err)
+double luo_cost_group_seconds(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
+                              int64_t bytes, double share)
 {
-    *seconds = 0;
-    if (n < 2 || bytes <= 0) return LUO_OK;
+    if (n < 2 || bytes <= 0) return 0;
     const luo_spread s = luo_spread_of(ctx->cluster, dev, n);
     const double size = (double)bytes;
     const double volume = luo_cost_volume(coll, s.nodes > 1 ? s.nodes * s.least : n);
@@ -183,15 +182,12 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
             (s.least == 1 || of->scale_up == LUO_SCALE_UP_NVSWITCH))
             continue;
         last = group;
-        if (s.least > 1) {
-            luo_busbw b;
-            LUO_TRY(luo_busbw_of_node(ctx, coll, &members, s.least, size, &b, err));
-            worst = fmax(worst, volume * size / b.at_size);
-        }
+        if (s.least > 1)
+            worst = fmax(worst, volume * size /
+                                    luo_busbw_of_node(ctx, coll, &members, s.least, size).at_size);
         if (s.nodes > 1) luo_net_times_add(&ways, ctx, coll, &s, &members, size, share);
     }
-    *seconds = fmax(worst, ways.seconds[luo_net_times_best(&ways)]);
-    return LUO_OK;
+    return fmax(worst, ways.seconds[luo_net_times_best(&ways)]);
 }
 
 /* A group inside a node goes round a ring; a chain and pairs are one step. */

@@ -26,15 +26,14 @@ const luo_profile *luo_members_type(const luo_cluster *cluster, const luo_member
 
 /* Bus bandwidth inside the node for n members at size `bytes`, and the one that large messages
  * reach: of the slowest type that takes part, or by the tables of one of them. Pre: n >= 2,
- * bytes > 0. Errors: E4. */
+ * bytes > 0. */
 typedef struct luo_busbw {
     double at_size, largest;
 } luo_busbw;
-luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
-                             int32_t n, double bytes, luo_busbw *out, luo_err *err);
-luo_status luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_members *members,
-                                const luo_profile *profile, int32_t n, double bytes,
-                                luo_busbw *out, luo_err *err);
+luo_busbw luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                            int32_t n, double bytes);
+luo_busbw luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                               const luo_profile *profile, int32_t n, double bytes);
 
 /* A table belongs to the links that it was measured over; over others each byte takes so many
  * seconds more (or less), while what messages of all sizes wait for stays (docs/cost-model.md

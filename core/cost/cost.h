@@ -3,7 +3,7 @@
  * Notation of docs/cost-model.md#notation. All results are seconds on a device or a group that
  * nothing else disturbs; slowdowns of health and events are the caller's. 0 work is 0 seconds. A
  * number that is not known is LUO_EINPUT, never a guess: E1 a value of the profile, E2 its peak for
- * a dtype, E3 a value that no source tells, E4 the curve of a mesh for that many devices.
+ * a dtype, E3 a value that no source tells.
  */
 #ifndef LUO_CORE_COST_COST_H
 #define LUO_CORE_COST_COST_H
@@ -156,10 +156,11 @@ double luo_cost_node_bytes_per_s(const luo_node_group *group);
  * which has none in NCCL. CPUs have the curve alone, for these are NCCL's latencies.
  * share: part of a node's NICs that this group has, 0 = n/G. Order of dev does not matter,
  * but of a broadcast dev[0] is the root.
- * Errors: LUO_EINPUT E4. Cost: O(n), O(n^2) if devices of one node are scattered in dev.
+ * Returns seconds; 0 for one device or no bytes.
+ * Cost: O(n), O(n^2) if devices of one node are scattered in dev.
  * See: tests/unit/check_ladder.c, tests/unit/check_nccl.c. */
-luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
-                          int64_t bytes, double share, double *seconds, luo_err *err);
+double luo_cost_group_seconds(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
+                              int64_t bytes, double share);
 
 /* Steps of it that follow each other, each feeling the latency of the path once; 1 for a broadcast
  * (a chain that streams) and for all-to-all. share is n/G. */
@@ -170,8 +171,8 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
  * transfers, else the curve of 2 devices, else the path's narrowest link. Other node: bandwidth of
  * the node (as for collectives) * net_ratio * share, share 0 = 1/G: all devices of the node send at
  * once. src = dst is 0. */
-luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
-                        double share, double *seconds, luo_err *err);
+double luo_cost_p2p_seconds(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
+                            double share);
 
 /* A measured table of a kind's profile whose links are not those of the group (docs/cost-model.md
  * #tables-and-links). measured: bytes/s of its links, 0: not told; declared: of the group's, 0: it
@@ -185,6 +186,9 @@ enum { LUO_TABLES_NOTES = 1 + LUO_TABLE_CLASSES }; /* collectives, messages of e
 /* Returns their number. Pre: luo_cluster_finish. Cost: O(nodes * racks of the group). */
 int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t kind,
                                   luo_tables_note out[LUO_TABLES_NOTES]);
+/* Bit n - 1 is set where n devices of a mesh are priced without the profile's curves, since it has
+ * none for just that number. 0: none such, or the group is no mesh. */
+uint64_t luo_cost_mesh_without(const luo_node_group *group, const luo_profile *profile);
 
 /* What a message takes before its bytes: max(p2p_s, latency of the path), or, where transfers were
  * measured, as long as the smallest of them. */
@@ -208,9 +212,9 @@ double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst);
  * slower of both. `share` itself does not appear: contention with other groups takes its place.
  * The latency of a flow's own path is taken out of its delay, then out of its bytes.
  * Equality: with links as in the cluster file and max-min sharing, the last flow ends at
- * luo_cost_group(.., share) when the devices of a node with NICs in common all take part (in this
- * group or in G/n - 1 groups like it at the same time) and inside and network share no link.
- * Owner: arena. */
+ * luo_cost_group_seconds(.., share) when the devices of a node with NICs in common all take part
+ * (in this group or in G/n - 1 groups like it at the same time) and inside and network share no
+ * link. Owner: arena. */
 typedef struct luo_flow {
     int32_t src, dst;
     double bytes, delay_s;
@@ -218,8 +222,8 @@ typedef struct luo_flow {
 luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, const int32_t *dev,
                          int32_t n, int64_t bytes, luo_flow **flows, int32_t *nflows, luo_err *err);
 /* The same for one message; not for src = dst. */
-luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
-                             luo_flow *flow, luo_err *err);
+void luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
+                       luo_flow *flow);
 
 /* A collective as a program has it, by the variant in which it is carried out. Padded: all pieces
  * are as long as the longest. Grouped: a broadcast of every piece, or a reduce, which takes as
@@ -248,11 +252,9 @@ typedef struct luo_cost_part {
 } luo_cost_part;
 int32_t luo_cost_call_parts(const luo_cost_call *call);
 luo_cost_part luo_cost_call_part(const luo_cost_call *call, int32_t i, int32_t *room);
-/* luo_cost_group and luo_cost_steps of all parts together. Errors: E4. See:
- * tests/prop/prop_variant.c
+/* luo_cost_group_seconds and luo_cost_steps of all parts together. See: tests/prop/prop_variant.c
  */
-luo_status luo_cost_call_seconds(const luo_cost_ctx *ctx, const luo_cost_call *call, double share,
-                                 double *seconds, luo_err *err);
+double luo_cost_call_seconds(const luo_cost_ctx *ctx, const luo_cost_call *call, double share);
 int32_t luo_cost_call_steps(const luo_cost_ctx *ctx, const luo_cost_call *call);
 
 /* Step times grow by this factor with the number of devices: 1 + j*max(0, log2(N/256)). */

@@ -142,8 +142,7 @@ static luo_status all_inside(maker *k)
     if (least < 2) return LUO_OK;
     const double volume = luo_cost_volume(k->coll, k->nodes * least);
     for (int32_t i = 0; i < k->nodes; i++) {
-        luo_busbw b;
-        LUO_TRY(luo_busbw_of_node(k->ctx, k->coll, &k->at[i], least, k->bytes, &b, k->err));
+        const luo_busbw b = luo_busbw_of_node(k->ctx, k->coll, &k->at[i], least, k->bytes);
         LUO_TRY(inside(k, &k->at[i], volume * k->bytes / b.at_size, volume * k->bytes / b.largest));
     }
     return LUO_OK;

@@ -83,8 +83,8 @@ static bool find_measured(const luo_cluster *cluster, int32_t src, int32_t dst, 
 
 /* Bandwidths of a message inside a node by one end's curve of two devices or, without, by the path:
  * at its size, and of a large one. */
-static luo_status inside_by(const luo_profile *profile, const luo_cost_ctx *ctx, int32_t src,
-                            int32_t dst, double bytes, luo_busbw *out, luo_err *err)
+static luo_busbw inside_by(const luo_profile *profile, const luo_cost_ctx *ctx, int32_t src,
+                           int32_t dst, double bytes)
 {
     const luo_cluster *cluster = ctx->cluster;
     const uint64_t slots =
@@ -94,24 +94,20 @@ static luo_status inside_by(const luo_profile *profile, const luo_cost_ctx *ctx,
         luo_busbw_curves_apply(&cluster->groups[cluster->devices[src].group], profile);
     for (int32_t i = 0; apply && i < profile->ncurves; i++)
         if (profile->curves[i].op == LUO_COLL_AR && profile->curves[i].devices == 2)
-            return luo_busbw_of_profile(ctx, LUO_COLL_AR, &members, profile, 2, bytes, out, err);
+            return luo_busbw_of_profile(ctx, LUO_COLL_AR, &members, profile, 2, bytes);
     const double link = luo_cluster_path_bytes_per_s(cluster, src, dst);
-    *out = (luo_busbw){link, link};
-    return LUO_OK;
+    return (luo_busbw){link, link};
 }
 
 /* Of the slower end. */
-static luo_status inside(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double bytes,
-                         luo_busbw *out, luo_err *err)
+static luo_busbw inside(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double bytes)
 {
     const luo_profile *a = luo_cluster_profile(ctx->cluster, src),
                       *b = luo_cluster_profile(ctx->cluster, dst);
-    luo_busbw other;
-    LUO_TRY(inside_by(a, ctx, src, dst, bytes, out, err));
-    if (a == b) return LUO_OK;
-    LUO_TRY(inside_by(b, ctx, src, dst, bytes, &other, err));
-    if (other.at_size < out->at_size) *out = other;
-    return LUO_OK;
+    const luo_busbw first = inside_by(a, ctx, src, dst, bytes);
+    if (a == b) return first;
+    const luo_busbw second = inside_by(b, ctx, src, dst, bytes);
+    return second.at_size < first.at_size ? second : first;
 }
 
 /* Between nodes: what a device gets of its node when all devices of the node send, and no more than
@@ -150,24 +146,19 @@ double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst)
     return start_seconds(cluster, src, dst);
 }
 
-luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
-                        double share, double *seconds, luo_err *err)
+double luo_cost_p2p_seconds(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
+                            double share)
 {
     const luo_cluster *cluster = ctx->cluster;
     const double size = (double)bytes;
-    *seconds = 0;
-    if (src == dst || bytes <= 0) return LUO_OK;
-    if (find_measured(cluster, src, dst, size, seconds)) return LUO_OK;
-    double bandwidth = 0;
-    if (cluster->devices[src].node == cluster->devices[dst].node) {
-        luo_busbw b;
-        LUO_TRY(inside(ctx, src, dst, size, &b, err));
-        bandwidth = b.at_size;
-    } else {
+    double measured, bandwidth;
+    if (src == dst || bytes <= 0) return 0;
+    if (find_measured(cluster, src, dst, size, &measured)) return measured;
+    if (cluster->devices[src].node == cluster->devices[dst].node)
+        bandwidth = inside(ctx, src, dst, size).at_size;
+    else
         bandwidth = net_bytes_per_s(cluster, src, dst, share);
-    }
-    *seconds = start_seconds(cluster, src, dst) + size / bandwidth;
-    return LUO_OK;
+    return start_seconds(cluster, src, dst) + size / bandwidth;
 }
 
 /* Bytes on the wire of a message between nodes: those that take the closed form's time on the
@@ -184,8 +175,8 @@ static double net_bytes(const luo_cluster *cluster, int32_t src, int32_t dst, do
            fmin(luo_net_lane_bytes_per_s(group), luo_net_lane_bytes_per_s(b));
 }
 
-luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
-                             luo_flow *flow, luo_err *err)
+void luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
+                       luo_flow *flow)
 {
     const luo_cluster *cluster = ctx->cluster;
     const double size = (double)bytes, link = luo_cluster_path_bytes_per_s(cluster, src, dst);
@@ -193,8 +184,7 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
     double wire = size, delay = start_seconds(cluster, src, dst), table = 0;
     if (bytes <= 0) wire = delay = 0;
     if (bytes > 0 && cluster->devices[src].node == cluster->devices[dst].node) {
-        luo_busbw b;
-        LUO_TRY(inside(ctx, src, dst, size, &b, err));
+        const luo_busbw b = inside(ctx, src, dst, size);
         wire = size / b.largest * link;
         delay += size / b.at_size - size / b.largest;
     } else if (bytes > 0) {
@@ -205,7 +195,6 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
         delay = table - wire / link;
     }
     *flow = (luo_flow){src, dst, wire, fmax(0, delay - latency)};
-    return LUO_OK;
 }
 
 /* ---- what is to be said of tables ---- */

@@ -31,10 +31,8 @@ static luo_status call(const void *ctx, int32_t coll, const int32_t *dev, int32_
 {
     const luo_plan_clock *c = ctx;
     const luo_cost_ctx cost = {.cluster = c->cluster, .stack = &c->stack, .dtype = c->dtype};
-    double once, twice;
-    luo_err err;
-    LUO_TRY(luo_cost_group(&cost, coll, dev, n, bytes, 0, &once, &err));
-    LUO_TRY(luo_cost_group(&cost, coll, dev, n, 2 * bytes, 0, &twice, &err));
+    const double once = luo_cost_group_seconds(&cost, coll, dev, n, bytes, 0);
+    const double twice = luo_cost_group_seconds(&cost, coll, dev, n, 2 * bytes, 0);
     *moving = twice - once < once ? twice - once : once;
     *fixed = once - *moving;
     *link = leaves_node(c->cluster, dev, n);

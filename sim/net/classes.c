@@ -339,7 +339,7 @@ static luo_status group_seconds(pricer *p, const luo_slot *slot, const luo_instr
             *seconds = t->seconds;
             return LUO_OK;
         }
-    LUO_TRY(luo_cost_call_seconds(&p->net->cost, &call, 0, seconds, p->err));
+    *seconds = luo_cost_call_seconds(&p->net->cost, &call, 0);
     tariff *fresh = LUO_NEW(p->arena, tariff);
     if (!fresh) return luo_err_nomem(p->err);
     *fresh = (tariff){call, *seconds, p->of_group[slot->group]};
@@ -365,34 +365,32 @@ static luo_status collective_seconds(pricer *p, const sim_class *class, const lu
 }
 
 /* The messages of a device one after another, sends beside receives. */
-static luo_status message_seconds(const sim_net *net, const luo_slot *slot, const luo_instr *in,
-                                  int32_t own, double *seconds, luo_err *err)
+static void message_seconds(const sim_net *net, const luo_slot *slot, const luo_instr *in,
+                            int32_t own, double *seconds)
 {
     double out = 0, back = 0;
     for (int32_t k = 0; k < slot->nmessage; k++) {
         const luo_message *msg = &slot->message[k];
-        double s = 0;
-        LUO_TRY(luo_cost_p2p(&net->cost, msg->send ? own : msg->peer, msg->send ? msg->peer : own,
-                             sim_bytes(net, in, msg->bytes), 0, &s, err));
+        const double s =
+            luo_cost_p2p_seconds(&net->cost, msg->send ? own : msg->peer,
+                                 msg->send ? msg->peer : own, sim_bytes(net, in, msg->bytes), 0);
         *(msg->send ? &out : &back) += s;
     }
     *seconds = fmax(out, back);
-    return LUO_OK;
 }
 
 /* A P2P between members. */
-static luo_status exchange_seconds(const sim_net *net, const sim_class *class, const luo_instr *in,
-                                   double *seconds, luo_err *err)
+static void exchange_seconds(const sim_net *net, const sim_class *class, const luo_instr *in,
+                             double *seconds)
 {
     *seconds = 0;
     for (int32_t m = 0; in->slot >= 0 && m < class->n; m++) {
         double one;
-        LUO_TRY(message_seconds(net, sim_slot(net, class, m, in), in,
-                                net->set->at[class->member[m]].device, &one, err));
+        message_seconds(net, sim_slot(net, class, m, in), in, net->set->at[class->member[m]].device,
+                        &one);
         *seconds = fmax(*seconds, one);
     }
     *seconds *= luo_overlap_exposed_factor(net->config->stack, in);
-    return LUO_OK;
 }
 
 /* Seconds of its work without those that the host adds. */
@@ -444,8 +442,8 @@ static bool comes_from_leader(const luo_instr *in)
 }
 
 /* .. which exchanges with other leaders and then deals out, while those of its node wait. */
-static luo_status led_seconds(const sim_net *net, const luo_slot *slot, const luo_instr *in,
-                              double *seconds, luo_err *err)
+static void led_seconds(const sim_net *net, const luo_slot *slot, const luo_instr *in,
+                        double *seconds)
 {
     const luo_program *leader = luo_programs_find(net->set, slot->message[0].peer);
     const luo_role *role = &net->set->roles[leader->role];
@@ -457,15 +455,13 @@ static luo_status led_seconds(const sim_net *net, const luo_slot *slot, const lu
             x->slot < 0)
             continue;
         const luo_slot *its = &leader->slots[x->slot];
-        if (x->exchange == in->exchange)
-            LUO_TRY(message_seconds(net, its, x, leader->device, &one, err));
+        if (x->exchange == in->exchange) message_seconds(net, its, x, leader->device, &one);
         if (x->exchange == in->exchange - 1 && x->kind == LUO_INSTR_COLLECTIVE)
-            LUO_TRY(luo_cost_group(&net->cost, x->coll, net->set->groups[its->group].dev,
-                                   net->set->groups[its->group].n, x->bytes, 0, &one, err));
+            one = luo_cost_group_seconds(&net->cost, x->coll, net->set->groups[its->group].dev,
+                                         net->set->groups[its->group].n, x->bytes, 0);
         sum += one;
     }
     *seconds = sum * luo_overlap_exposed_factor(net->config->stack, in);
-    return LUO_OK;
 }
 
 /* What the host runs ahead in: messages of rows as collectives. */
@@ -477,8 +473,12 @@ static luo_status rows_seconds(pricer *p, const sim_class *class, const luo_inst
     if (slot->nmessage == 0) return LUO_OK;
     const int32_t pair[2] = {device, slot->message[0].peer};
     comm->loss = luo_cost_overlap_loss(&p->net->cost, pair, 2);
-    if (comes_from_leader(in)) return led_seconds(p->net, slot, in, &comm->seconds, p->err);
-    return exchange_seconds(p->net, class, in, &comm->seconds, p->err);
+    if (comes_from_leader(in)) {
+        led_seconds(p->net, slot, in, &comm->seconds);
+        return LUO_OK;
+    }
+    exchange_seconds(p->net, class, in, &comm->seconds);
+    return LUO_OK;
 }
 
 /* What calls between pipelines do to computation of the class beside them: the GPUs of a type have
@@ -502,8 +502,10 @@ static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_inst
     *comm = (luo_comm_cost){0, 0};
     if (in->kind == LUO_INSTR_P2P && luo_instr_trades(in))
         LUO_TRY(rows_seconds(p, class, in, comm));
-    if (in->kind == LUO_INSTR_P2P && op->what == SIM_INSIDE)
-        return exchange_seconds(p->net, class, in, &op->seconds, p->err);
+    if (in->kind == LUO_INSTR_P2P && op->what == SIM_INSIDE) {
+        exchange_seconds(p->net, class, in, &op->seconds);
+        return LUO_OK;
+    }
     if (in->kind != LUO_INSTR_COLLECTIVE) return LUO_OK;
     LUO_TRY(collective_seconds(p, class, in, &comm->seconds));
     comm->seconds *= luo_overlap_exposed_factor(p->net->config->stack, in);

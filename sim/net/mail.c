@@ -86,12 +86,11 @@ static luo_status collect(mailer *m)
 }
 
 /* What does not grow with bytes. */
-static luo_status fixed_part(const sim_net *net, const use *u, double *fixed, luo_err *err)
+static void fixed_part(const sim_net *net, const use *u, double *fixed)
 {
     luo_flow f;
-    LUO_TRY(luo_cost_p2p_flow(&net->cost, u->src, u->dst, u->bytes, &f, err));
+    luo_cost_p2p_flow(&net->cost, u->src, u->dst, u->bytes, &f);
     *fixed = f.delay_s + luo_cluster_path_latency(net->config->cluster, u->src, u->dst);
-    return LUO_OK;
 }
 
 /* Closed form of messages in order of (src, dst): the device with most to send or to receive. Rows
@@ -105,8 +104,8 @@ static luo_status price(sim_maker *maker, const use *u, int32_t n, double *secon
     *seconds = 0;
     for (int32_t i = 0; i < n; i++) {
         double out = 0, back = 0, own = 0;
-        LUO_TRY(luo_cost_p2p(&net->cost, u[i].src, u[i].dst, u[i].bytes, 0, &s[i], maker->err));
-        if (rows) LUO_TRY(fixed_part(net, &u[i], &own, maker->err));
+        s[i] = luo_cost_p2p_seconds(&net->cost, u[i].src, u[i].dst, u[i].bytes, 0);
+        if (rows) fixed_part(net, &u[i], &own);
         s[i] -= own;
         fixed = fmax(fixed, own);
         for (int32_t j = 0; j <= i; j++) {
@@ -129,8 +128,7 @@ static luo_status make_traffic(sim_maker *maker, const use *u, int32_t n, int32_
     seconds *= factor;
     for (int32_t i = 0; i < n; i++) {
         luo_flow f;
-        LUO_TRY(
-            luo_cost_p2p_flow(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, &f, maker->err));
+        luo_cost_p2p_flow(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, &f);
         const double latency =
             luo_cluster_path_latency(maker->net->config->cluster, u[i].src, u[i].dst);
         const sim_message msg = {f.src, f.dst, f.bytes * factor, (f.delay_s + latency) * factor,
@@ -226,12 +224,11 @@ static luo_status take_turns(mailer *m, const sim_class *class, const luo_instr 
             bool far = false;
             for (int32_t i = 0; i < slot->nmessage && post->traffic >= 0; i++) {
                 const luo_message *msg = &slot->message[i];
-                double s = 0;
                 if (!msg->send || net->class_of[msg->peer] != to) continue;
                 far = at[msg->peer].node != at[src].node;
-                LUO_TRY(luo_cost_p2p(&net->cost, src, msg->peer,
-                                     sim_message_bytes(net, in, src, msg->peer, msg->bytes), 0, &s,
-                                     m->k->err));
+                const double s =
+                    luo_cost_p2p_seconds(&net->cost, src, msg->peer,
+                                         sim_message_bytes(net, in, src, msg->peer, msg->bytes), 0);
                 own += s * luo_overlap_exposed_factor(net->config->stack, in);
             }
             if (own <= 0) continue;
@@ -274,12 +271,10 @@ static luo_status gets(const mailer *m, const luo_instr *in, const luo_slot *slo
     *seconds = 0;
     for (int32_t i = 0; i < slot->nmessage; i++) {
         const luo_message *msg = &slot->message[i];
-        double s = 0;
         if (msg->send || net->class_of[msg->peer] != from) continue;
         *far = at[msg->peer].node != at[dst].node;
-        LUO_TRY(luo_cost_p2p(&net->cost, msg->peer, dst,
-                             sim_message_bytes(net, in, msg->peer, dst, msg->bytes), 0, &s,
-                             m->k->err));
+        const double s = luo_cost_p2p_seconds(
+            &net->cost, msg->peer, dst, sim_message_bytes(net, in, msg->peer, dst, msg->bytes), 0);
         *seconds += s * luo_overlap_exposed_factor(net->config->stack, in);
     }
     return LUO_OK;

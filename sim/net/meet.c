@@ -240,8 +240,7 @@ static luo_status new_traffic(sim_maker *maker, const luo_instr *in, const luo_c
     const double factor = luo_overlap_exposed_factor(maker->net->config->stack, in);
     int32_t steps = 1;
     for (int32_t i = 0; i < n; i++) {
-        double s = 0;
-        LUO_TRY(luo_cost_call_seconds(&maker->net->cost, &calls[i], 0, &s, maker->err));
+        const double s = luo_cost_call_seconds(&maker->net->cost, &calls[i], 0);
         seconds = fmax(seconds, s * factor);
         LUO_TRY(add_flows(maker, &calls[i], factor));
         if (i == 0) steps = luo_cost_call_steps(&maker->net->cost, &calls[i]);

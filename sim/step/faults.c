@@ -209,20 +209,17 @@ static double spread_of(const luo_rank *rank, const luo_instr *in, double second
 {
     const int64_t huge = INT64_C(1) << 50;
     const luo_slot *slot = sim_slot(rank->step->net, rank->class, 0, in);
-    double large = 0;
-    luo_err err;
     if (in->kind == LUO_INSTR_COLLECTIVE) {
         luo_cost_call call = sim_call(rank->step->net, in, slot);
         const int64_t bytes = call.bytes;
         call.bytes = huge;
-        if (luo_cost_call_seconds(&rank->step->net->cost, &call, 0, &large, &err)) return seconds;
+        const double large = luo_cost_call_seconds(&rank->step->net->cost, &call, 0);
         return fmin(seconds, large * ((double)bytes / (double)huge));
     }
     if (slot->nmessage == 0) return seconds;
     const luo_message *message = &slot->message[0];
-    if (luo_cost_p2p(&rank->step->net->cost, device_of(rank, 0), message->peer, huge, 0, &large,
-                     &err))
-        return seconds;
+    const double large =
+        luo_cost_p2p_seconds(&rank->step->net->cost, device_of(rank, 0), message->peer, huge, 0);
     return fmin(seconds,
                 large * ((double)sim_bytes(rank->step->net, in, message->bytes) / (double)huge));
 }

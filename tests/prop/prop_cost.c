@@ -129,10 +129,7 @@ static int32_t random_group(luo_rng *r, const luo_cluster *c, int32_t *dev)
 
 static double group(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n, int64_t bytes)
 {
-    double s = -1;
-    luo_err err = {0};
-    ck_assert_msg(luo_cost_group(ctx, coll, dev, n, bytes, 0, &s, &err) == LUO_OK, "%s", err.text);
-    return s;
+    return luo_cost_group_seconds(ctx, coll, dev, n, bytes, 0);
 }
 
 static int by_id(const void *a, const void *b)

@@ -60,12 +60,11 @@ static void compare(const char *what, const luo_cluster *c, const int32_t *dev, 
     const luo_cost_ctx ctx = {.cluster = c, .stack = &stack, .dtype = LUO_BF16};
     for (int coll = 0; coll < LUO_COLLS; coll++)
         for (int64_t bytes = 4096; bytes <= (int64_t)4096 * MIB; bytes *= 32) {
-            double model = -1;
             char text[128];
             snprintf(text, sizeof text, "%s, %s of %lld", what,
                      luo_coll_name((luo_coll)coll),
                      (long long)bytes);
-            ck_assert_int_eq(luo_cost_group(&ctx, coll, dev, n, bytes, 0, &model, NULL), LUO_OK);
+            const double model = luo_cost_group_seconds(&ctx, coll, dev, n, bytes, 0);
             luo_near(flow_seconds(&ctx, coll, dev, n, groups, bytes), model, tol, text);
         }
 }
@@ -116,10 +115,9 @@ START_TEST(one_node_shared_links)
     const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     for (int32_t n = 2; n <= 8; n++)
         for (int64_t bytes = MIB; bytes <= (int64_t)1024 * MIB; bytes *= 32) {
-            double model;
-            luo_cost_group(&ctx, LUO_COLL_AR, ids, n, bytes, 0, &model, NULL);
+            double model = luo_cost_group_seconds(&ctx, LUO_COLL_AR, ids, n, bytes, 0);
             luo_near(flow_seconds(&ctx, LUO_COLL_AR, ids, n, 1, bytes), model, 1e-9, "ring");
-            luo_cost_group(&ctx, LUO_COLL_A2A, ids, n, bytes, 0, &model, NULL);
+            model = luo_cost_group_seconds(&ctx, LUO_COLL_A2A, ids, n, bytes, 0);
             /* pairs differ here: the equal shares of the twin are a bound from above */
             const double f = flow_seconds(&ctx, LUO_COLL_A2A, ids, n, 1, bytes);
             ck_assert(f <= model * (1 + 1e-9));
@@ -174,12 +172,11 @@ START_TEST(all_to_all_is_its_messages)
     for (int32_t n = 16; n <= 32; n += 8) {
         luo_flow *f = LUO_NEW_N(arena, luo_flow, n * n);
         int32_t count = 0;
-        double model;
         for (int32_t a = 0; a < n; a++)
             for (int32_t b = 0; b < n; b++)
                 if (a / 8 != b / 8)
                     f[count++] = (luo_flow){a, b, (double)bytes / n / ref.net_ratio, 0};
-        luo_cost_group(&ctx, LUO_COLL_A2A, ids, n, bytes, 0, &model, NULL);
+        const double model = luo_cost_group_seconds(&ctx, LUO_COLL_A2A, ids, n, bytes, 0);
         luo_near(ends(&c, f, count), model, 0.01, "all messages at once");
         luo_near(flow_seconds(&ctx, LUO_COLL_A2A, ids, n, 1, bytes), model, 1e-6, "its flows");
     }
@@ -218,10 +215,9 @@ START_TEST(fabrics)
     const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const int32_t n = _i < 2 ? 32 : 48;
     for (int64_t bytes = MIB; bytes <= (int64_t)1024 * MIB; bytes *= 32) {
-        double model;
-        luo_cost_group(&ctx, LUO_COLL_AR, ids, n, bytes, 0, &model, NULL);
+        double model = luo_cost_group_seconds(&ctx, LUO_COLL_AR, ids, n, bytes, 0);
         luo_near(flow_seconds(&ctx, LUO_COLL_AR, ids, n, 1, bytes), model, 1e-9, "all-reduce");
-        luo_cost_group(&ctx, LUO_COLL_AG, ids, n, bytes, 0, &model, NULL);
+        model = luo_cost_group_seconds(&ctx, LUO_COLL_AG, ids, n, bytes, 0);
         luo_near(flow_seconds(&ctx, LUO_COLL_AG, ids, n, 1, bytes), model, 1e-9, "all-gather");
     }
     luo_arena_free(arena);
@@ -247,9 +243,8 @@ START_TEST(messages)
     for (int32_t dst = 1; dst < 16; dst += 7)
         for (int64_t bytes = 1; bytes <= (int64_t)1024 * MIB; bytes *= 16) {
             luo_flow f;
-            double model;
-            luo_cost_p2p(&ctx, 0, dst, bytes, 0, &model, NULL);
-            ck_assert_int_eq(luo_cost_p2p_flow(&ctx, 0, dst, bytes, &f, NULL), LUO_OK);
+            const double model = luo_cost_p2p_seconds(&ctx, 0, dst, bytes, 0);
+            luo_cost_p2p_flow(&ctx, 0, dst, bytes, &f);
             luo_near(ends(&c, &f, 1), model, 1e-9, "message");
         }
     luo_arena_free(arena);

@@ -71,8 +71,7 @@ static void profile(const char *path, const char *stem)
         for (int32_t n = 2; n <= 8; n++) {
             double before = 0;
             for (int64_t bytes = 1024; bytes < (int64_t)1 << 36; bytes += bytes / 2) {
-                double t = 0;
-                ck_assert_int_eq(luo_cost_group(&ctx, coll, dev, n, bytes, 0, &t, NULL), LUO_OK);
+                const double t = luo_cost_group_seconds(&ctx, coll, dev, n, bytes, 0);
                 ck_assert_msg(t >= before * (1 - 1e-12), "%s, %s of %d at %lld", path,
                               luo_coll_name((luo_coll)coll), n, (long long)bytes);
                 before = t;

@@ -630,9 +630,9 @@ luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
     layer_context x;
     layer_talk t;
     *out = (luo_layer_cost){0};
-    LUO_TRY(layer_tensor_comm(ctx, shape, dev, &t, err));
+    layer_tensor_comm(ctx, shape, dev, &t);
     LUO_TRY(layer_experts_comm(ctx, shape, dev, &t, err));
-    LUO_TRY(layer_context_comm(ctx, shape, dev, &x, err));
+    layer_context_comm(ctx, shape, dev, &x);
     for (int32_t i = 0; i < n; i++) {
         luo_layer_gpu gpu;
         if (!differs(ctx->cluster, dev, i)) continue;
@@ -660,9 +660,9 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
     layer_talk t;
     double row = 0;
     *out = (luo_pair_cost){0};
-    LUO_TRY(layer_tensor_comm(ctx, shape, dev, &t, err));
+    layer_tensor_comm(ctx, shape, dev, &t);
     if (shape->tp > 1) /* largest, sum and target of every row */
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev, shape->tp, 4 * tokens, 0, &row, err));
+        row = luo_cost_group_seconds(ctx, LUO_COLL_AR, dev, shape->tp, 4 * tokens, 0);
     for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         luo_profile room;
@@ -709,7 +709,7 @@ luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *sh
         th / (shape->sequence_parallel ? shape->tp : 1); /* positions, and their sum */
     layer_talk t;
     luo_pair_cost worst = {0};
-    LUO_TRY(layer_tensor_comm(ctx, shape, dev, &t, err));
+    layer_tensor_comm(ctx, shape, dev, &t);
     for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);

@@ -11,8 +11,8 @@ bool layer_deals_experts(const luo_layer_shape *shape)
 
 /* Latent vectors are put together, not the layer's input (which is, where queries are made of
  * it). */
-static luo_status latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *group, layer_talk *out, luo_err *err)
+static void latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *group,
+                        layer_talk *out)
 {
     const luo_latent *l = &shape->model->latent;
     const int64_t queries = l->q_lora > 0 ? l->q_lora : shape->model->hidden;
@@ -22,16 +22,15 @@ static luo_status latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
         const int64_t bytes = luo_layer_tokens(shape) * width[i] * luo_dtype_bytes(ctx->dtype);
         double a = 0, b = 0;
         if (shape->sequence_parallel)
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
-        LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, group,
-                               shape->tp, bytes, 0, &b, err));
+            a = luo_cost_group_seconds(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0);
+        b = luo_cost_group_seconds(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, group,
+                                   shape->tp, bytes, 0);
         both[0] += a;
         both[1] += b;
     }
     const bool latent = luo_model_is_latent(shape->model);
     out->gather = latent ? fmax(out->gather, both[0] * ctx->stack->tp_exposed_factor) : out->before;
     out->sum = latent ? fmax(out->sum, both[1] * ctx->stack->tp_exposed_factor) : out->behind;
-    return LUO_OK;
 }
 
 /* All-to-all of n devices, `apart` from each other, of `bytes` each. */
@@ -41,11 +40,9 @@ static luo_status exchange(const luo_cost_ctx *ctx, const int32_t *dev, int32_t 
     luo_arena *a = luo_arena_new(0);
     int32_t *group = a ? LUO_NEW_N(a, int32_t, n) : NULL;
     for (int32_t i = 0; group && i < n; i++) group[i] = dev[i * apart];
-    const luo_status st = group
-                              ? luo_cost_group(ctx, LUO_COLL_A2A, group, n, bytes, 0, seconds, err)
-                              : luo_err_nomem(err);
+    if (group) *seconds = luo_cost_group_seconds(ctx, LUO_COLL_A2A, group, n, bytes, 0);
     luo_arena_free(a);
-    return st;
+    return group ? LUO_OK : luo_err_nomem(err);
 }
 
 /* The slowest of those inside the nodes, and then of those between them. */
@@ -66,20 +63,19 @@ static luo_status exchange_2d(const luo_cost_ctx *ctx, const int32_t *dev, int32
 }
 
 /* Into the leaders or out of them: messages of a leader one after another; of the slowest node. */
-static luo_status led_seconds(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n, int32_t each,
-                              int64_t bytes, bool away, double *seconds, luo_err *err)
+static void led_seconds(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n, int32_t each,
+                        int64_t bytes, bool away, double *seconds)
 {
     *seconds = 0;
     for (int32_t k = 0; k < n; k += each) {
         double sum = 0, one;
         for (int32_t i = 1; i < each; i++) {
             const int32_t a = dev[away ? k : k + i], b = dev[away ? k + i : k];
-            LUO_TRY(luo_cost_p2p(ctx, a, b, bytes, 0, &one, err));
+            one = luo_cost_p2p_seconds(ctx, a, b, bytes, 0);
             sum += one;
         }
         *seconds = fmax(*seconds, sum);
     }
-    return LUO_OK;
 }
 
 /* Leaders exchange what all devices of their nodes have. */
@@ -87,9 +83,9 @@ static luo_status exchange_led(const luo_cost_ctx *ctx, const int32_t *dev, int3
                                int64_t bytes, double *seconds, luo_err *err)
 {
     double in, between, out;
-    LUO_TRY(led_seconds(ctx, dev, n, each, bytes, false, &in, err));
+    led_seconds(ctx, dev, n, each, bytes, false, &in);
     LUO_TRY(exchange(ctx, dev, n / each, each, bytes * each, &between, err));
-    LUO_TRY(led_seconds(ctx, dev, n, each, bytes, true, &out, err));
+    led_seconds(ctx, dev, n, each, bytes, true, &out);
     *seconds = in + between + out;
     return LUO_OK;
 }
@@ -108,7 +104,10 @@ static luo_status exchange_bytes(const luo_cost_ctx *ctx, const luo_layer_shape 
                                  const int32_t *dev, int64_t bytes, double *seconds, luo_err *err)
 {
     const int32_t n = shape->experts_among, each = devices_of_node(ctx, shape, dev, n);
-    if (each == n) return luo_cost_group(ctx, LUO_COLL_A2A, dev, n, bytes, 0, seconds, err);
+    if (each == n) {
+        *seconds = luo_cost_group_seconds(ctx, LUO_COLL_A2A, dev, n, bytes, 0);
+        return LUO_OK;
+    }
     return (shape->experts_exchange == LUO_ALLTOALL_2D ? exchange_2d : exchange_led)(
         ctx, dev, n, each, bytes, seconds, err);
 }
@@ -136,36 +135,33 @@ static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *
 }
 
 /* Balanced assignment: logits of all tokens of the micro-batch, wherever they are. */
-static luo_status logits_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *dev, layer_talk *t, luo_err *err)
+static void logits_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                        layer_talk *t)
 {
     const int32_t n = shape->tp * luo_layer_ranks(shape);
     const bool cut = layer_deals_experts(shape) || shape->sequence_parallel;
-    double gather;
-    if (shape->model->moe.gate != LUO_GATE_BALANCED || n == 1) return LUO_OK;
-    if (!luo_model_has_experts(shape->model, shape->layer)) return LUO_OK;
-    if (!cut && n == shape->tp) return LUO_OK;
-    LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, n, 4 * shape->tokens * shape->model->moe.experts,
-                           0, &gather, err));
+    if (shape->model->moe.gate != LUO_GATE_BALANCED || n == 1) return;
+    if (!luo_model_has_experts(shape->model, shape->layer)) return;
+    if (!cut && n == shape->tp) return;
+    const double gather = luo_cost_group_seconds(ctx, LUO_COLL_AG, dev, n,
+                                                 4 * shape->tokens * shape->model->moe.experts, 0);
     t->in += gather * ctx->stack->tp_exposed_factor;
-    return LUO_OK;
 }
 
 /* Experts that are cut: all devices know all choices, and add up what their columns say of them. */
-static luo_status choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                               const int32_t *dev, layer_talk *t, luo_err *err)
+static void choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                         layer_talk *t)
 {
     const int64_t bytes = 4 * shape->tokens * shape->model->moe.experts_per_token;
     double gather = 0, reduce = 0;
-    if (!luo_model_has_experts(shape->model, shape->layer) || shape->tp == 1) return LUO_OK;
-    if (!luo_model_has_router(shape->model)) return LUO_OK; /* known everywhere, and no weights */
+    if (!luo_model_has_experts(shape->model, shape->layer) || shape->tp == 1) return;
+    if (!luo_model_has_router(shape->model)) return; /* known everywhere, and no weights */
     if (shape->sequence_parallel)
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
-    LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, dev,
-                           shape->tp, bytes, 0, &reduce, err));
+        gather = luo_cost_group_seconds(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0);
+    reduce = luo_cost_group_seconds(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, dev,
+                                    shape->tp, bytes, 0);
     t->in += 2 * gather * ctx->stack->tp_exposed_factor;
     t->din += reduce * ctx->stack->tp_exposed_factor;
-    return LUO_OK;
 }
 
 /* Tokens are with their devices under sequence parallelism; else they are gathered behind, and
@@ -182,15 +178,16 @@ luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     if (!layer_deals_experts(shape)) {
         t->out += shared ? t->behind : 0;
         t->dout += shared ? t->before : 0;
-        LUO_TRY(logits_comm(ctx, shape, dev, t, err));
-        return choices_comm(ctx, shape, dev, t, err);
+        logits_comm(ctx, shape, dev, t);
+        choices_comm(ctx, shape, dev, t);
+        return LUO_OK;
     }
     if (!shared) t->in = t->out = t->din = t->dout = 0;
     LUO_TRY(exchange_rows(ctx, shape, dev, &rows, &counts, err));
     if (!shape->sequence_parallel)
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
+        gather = luo_cost_group_seconds(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0);
     gather *= ctx->stack->tp_exposed_factor;
-    LUO_TRY(logits_comm(ctx, shape, dev, t, err));
+    logits_comm(ctx, shape, dev, t);
     t->in += counts + rows;
     t->out += rows + gather;
     t->dout += rows;
@@ -198,8 +195,8 @@ luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     return LUO_OK;
 }
 
-luo_status layer_tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                             const int32_t *dev, layer_talk *out, luo_err *err)
+void layer_tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                       layer_talk *out)
 {
     const int32_t cp = luo_layer_ranks(shape);
     const int64_t bytes =
@@ -209,15 +206,14 @@ luo_status layer_tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sha
         double a = 0, b = 0;
         const int32_t *group = dev + (int64_t)c * shape->tp;
         if (shape->sequence_parallel) {
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, shape->tp, bytes, 0, &b, err));
+            a = luo_cost_group_seconds(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0);
+            b = luo_cost_group_seconds(ctx, LUO_COLL_RS, group, shape->tp, bytes, 0);
         } else {
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, shape->tp, bytes, 0, &b, err));
+            b = luo_cost_group_seconds(ctx, LUO_COLL_AR, group, shape->tp, bytes, 0);
         }
         out->before = fmax(out->before, a * ctx->stack->tp_exposed_factor);
         out->behind = fmax(out->behind, b * ctx->stack->tp_exposed_factor);
-        LUO_TRY(latent_comm(ctx, shape, group, out, err));
+        latent_comm(ctx, shape, group, out);
         out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, shape->tp));
     }
-    return LUO_OK;
 }

@@ -59,9 +59,8 @@ void layer_kept_elements(const luo_layer_shape *shape, double elements[2])
 /* Device j of rank r exchanges `bytes` with each of the n ranks of its part around it. Messages
  * inside the node follow each other, and so do those out of it; one to another node starts while
  * that before is under way. */
-static luo_status exchange(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                           const int32_t *dev, int32_t r, int32_t j, int32_t n, double bytes,
-                           double *seconds, luo_err *err)
+static void exchange(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                     int32_t r, int32_t j, int32_t n, double bytes, double *seconds)
 {
     const luo_device *at = ctx->cluster->devices;
     const int32_t first = r / n * n, own = dev[(int64_t)r * shape->tp + j];
@@ -71,18 +70,17 @@ static luo_status exchange(const luo_cost_ctx *ctx, const luo_layer_shape *shape
         const int32_t to = dev[(int64_t)k * shape->tp + j];
         const bool far = at[to].node != at[own].node;
         double s = 0, start = 0;
-        LUO_TRY(luo_cost_p2p(ctx, own, to, (int64_t)bytes, 0, &s, err));
+        s = luo_cost_p2p_seconds(ctx, own, to, (int64_t)bytes, 0);
         if (far && sum[1] > 0 && at[to].node != last)
-            LUO_TRY(luo_cost_p2p(ctx, own, to, 1, 0, &start, err));
+            start = luo_cost_p2p_seconds(ctx, own, to, 1, 0);
         if (far) last = at[to].node;
         sum[far] += s - start;
     }
     *seconds = fmax(sum[0], sum[1]);
-    return LUO_OK;
 }
 
-static luo_status exchanges(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                            const int32_t *dev, const keys *k, layer_context *out, luo_err *err)
+static void exchanges(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                      const keys *k, layer_context *out)
 {
     const double e = (double)luo_dtype_bytes(ctx->dtype);
     double kept[2];
@@ -90,14 +88,11 @@ static luo_status exchanges(const luo_cost_ctx *ctx, const luo_layer_shape *shap
     for (int32_t r = 0; r < shape->context.c; r++)
         for (int32_t j = 0; j < shape->tp; j++) {
             double q = 0, kv = 0;
-            if (kept[0] > 0)
-                LUO_TRY(exchange(ctx, shape, dev, r, j, inner_of(shape), e * kept[0], &q, err));
-            if (kept[1] > 0)
-                LUO_TRY(exchange(ctx, shape, dev, r, j, k->sent, e * kept[1], &kv, err));
+            if (kept[0] > 0) exchange(ctx, shape, dev, r, j, inner_of(shape), e * kept[0], &q);
+            if (kept[1] > 0) exchange(ctx, shape, dev, r, j, k->sent, e * kept[1], &kv);
             out->queries = fmax(out->queries, q);
             out->keys = fmax(out->keys, kv);
         }
-    return LUO_OK;
 }
 
 /* Devices that bring the tokens of a head together: those of rank r, of tensor rank j. */
@@ -114,8 +109,8 @@ static int32_t copy_group(const luo_layer_shape *shape, const int32_t *dev, cons
     return n;
 }
 
-static luo_status copies(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
-                         const keys *k, layer_context *out, luo_err *err)
+static void copies(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                   const keys *k, layer_context *out)
 {
     enum { MOST = LUO_CONTEXT_SHARES * 64 };
     const int64_t bytes = (int64_t)layer_key_elements(shape) * luo_dtype_bytes(ctx->dtype);
@@ -125,37 +120,33 @@ static luo_status copies(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
         for (int32_t j = 0; j < (k->all ? 1 : shape->tp); j++) {
             assert(k->copied * shape->tp <= MOST);
             const int32_t n = copy_group(shape, dev, k, r, j, group);
-            double gather = 0, scatter = 0;
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, n, bytes, 0, &gather, err));
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, n, bytes, 0, &scatter, err));
+            const double gather = luo_cost_group_seconds(ctx, LUO_COLL_AG, group, n, bytes, 0);
+            const double scatter = luo_cost_group_seconds(ctx, LUO_COLL_RS, group, n, bytes, 0);
             out->copies[0] = fmax(out->copies[0], gather * factor);
             out->copies[1] = fmax(out->copies[1], scatter * factor);
         }
-    return LUO_OK;
 }
 
 /* Keys, then values, from every part to the next. */
-static luo_status hops(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
-                       layer_context *out, luo_err *err)
+static void hops(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                 layer_context *out)
 {
     const int32_t n = luo_context_parts(&shape->context) > 1 ? shape->context.c * shape->tp : 0;
     const int64_t bytes = (int64_t)layer_key_elements(shape) * luo_dtype_bytes(ctx->dtype);
     for (int32_t i = 0; i < n; i++) {
-        double s = 0;
-        LUO_TRY(luo_cost_p2p(ctx, dev[i], dev[(i + inner_of(shape) * shape->tp) % n], bytes, 0, &s,
-                             err));
+        const double s =
+            luo_cost_p2p_seconds(ctx, dev[i], dev[(i + inner_of(shape) * shape->tp) % n], bytes, 0);
         out->hop = fmax(out->hop, 2 * s);
     }
-    return LUO_OK;
 }
 
-luo_status layer_context_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *dev, layer_context *out, luo_err *err)
+void layer_context_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                        layer_context *out)
 {
     *out = (layer_context){0};
-    if (!luo_context_is_on(&shape->context)) return LUO_OK;
+    if (!luo_context_is_on(&shape->context)) return;
     const keys k = find_keys(shape);
-    LUO_TRY(exchanges(ctx, shape, dev, &k, out, err));
-    LUO_TRY(copies(ctx, shape, dev, &k, out, err));
-    return hops(ctx, shape, dev, out, err);
+    exchanges(ctx, shape, dev, &k, out);
+    copies(ctx, shape, dev, &k, out);
+    hops(ctx, shape, dev, out);
 }

@@ -15,8 +15,8 @@ typedef struct layer_talk { /* the collectives of a tensor group; the slowest gr
 } layer_talk;
 /* *out: of the products and norms, latent vectors included; .loss: of dW beside a sum.
  * Shapes: dev: tp * luo_layer_ranks(shape). Errors: those of luo_cost_group. */
-luo_status layer_tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                             const int32_t *dev, layer_talk *out, luo_err *err);
+void layer_tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                       layer_talk *out);
 /* What layer_tensor_comm said, with the second half of the layer: .in, .out, .din, .dout. */
 luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                               const int32_t *dev, layer_talk *t, luo_err *err);
@@ -30,8 +30,8 @@ typedef struct layer_context { /* seconds; the slowest rank's */
     double keys;      /* .. of keys, or of values; 0: they are not exchanged */
     double copies[2]; /* collective that makes copies of key heads; that adds their gradients */
 } layer_context;
-luo_status layer_context_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *dev, layer_context *out, luo_err *err);
+void layer_context_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
+                        layer_context *out);
 /* Collectives of a pass that make copies of key-value heads. */
 int32_t layer_copies(const luo_layer_shape *shape);
 /* Elements of the keys that go round a ring, on one device. */

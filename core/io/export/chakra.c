@@ -61,7 +61,7 @@ static luo_status cost_collectives(luo_rank *rank, luo_comm_cost *comm)
         if (in->kind != LUO_INSTR_COLLECTIVE) continue;
         const luo_slot *slot = &rank->program->slots[in->slot];
         const luo_cost_call call = luo_cost_call_of(all->set, in, slot, in->bytes);
-        LUO_TRY(luo_cost_call_seconds(&all->cost, &call, 0, &comm[i].seconds, all->job->err));
+        comm[i].seconds = luo_cost_call_seconds(&all->cost, &call, 0);
         comm[i].loss = luo_cost_overlap_loss(&all->cost, call.dev, call.n);
     }
     return LUO_OK;
@@ -201,8 +201,7 @@ static luo_status put_message(luo_rank *rank, const luo_message *message, int32_
     const int32_t src = message->send ? own : message->peer;
     const int32_t dst = message->send ? message->peer : own;
     double seconds = 0;
-    if (all->timed)
-        LUO_TRY(luo_cost_p2p(&all->cost, src, dst, message->bytes, 0, &seconds, all->job->err));
+    if (all->timed) seconds = luo_cost_p2p_seconds(&all->cost, src, dst, message->bytes, 0);
     node->type = message->send ? CHAKRA_SEND : CHAKRA_RECV;
     node->bytes = message->bytes;
     node->src = all->rank_of[src];

@@ -435,6 +435,25 @@ static void tell_of_tables(luo_doc *doc, const luo_cluster *cluster, int32_t kin
     }
 }
 
+/* A mesh whose profile has curves for some numbers of its devices alone. */
+static void tell_of_mesh(luo_doc *doc, const luo_cluster *cluster, int32_t kind,
+                         const luo_doc_node *at)
+{
+    const luo_node_group *group = &cluster->groups[cluster->kinds[kind].group];
+    const luo_profile *profile = luo_device_kind_profile(cluster, kind);
+    const uint64_t without = luo_cost_mesh_without(group, profile);
+    char list[256] = "";
+    size_t len = 0;
+    if (!without) return;
+    for (int32_t n = 2; n <= group->devices_per_node; n++)
+        if (without >> (n - 1) & 1 && len < sizeof list - 8)
+            len += (size_t)snprintf(list + len, sizeof list - len, "%s%d", len ? ", " : "", n);
+    luo_diags_add(doc->diags, LUO_NOTE, LUO_OK, doc->src->name, at->line, at->col,
+                  "profile `%s` has no `collective_times` for %s devices of the mesh `%s`; the "
+                  "formula without tables takes their place.",
+                  profile->name, list, group->name);
+}
+
 /* Where its profile is named. */
 static const luo_doc_node *place_of_kind(const luo_doc *doc, const luo_device_kind *kind)
 {
@@ -452,8 +471,11 @@ static void finish(luo_doc *doc, luo_cluster *cluster)
     luo_err err = {0};
     if (doc->st != LUO_OK) return;
     const luo_status st = luo_cluster_finish(doc->arena, cluster, &err);
-    for (int32_t k = 0; st == LUO_OK && k < cluster->nkinds; k++)
-        tell_of_tables(doc, cluster, k, place_of_kind(doc, &cluster->kinds[k]));
+    for (int32_t k = 0; st == LUO_OK && k < cluster->nkinds; k++) {
+        const luo_doc_node *at = place_of_kind(doc, &cluster->kinds[k]);
+        tell_of_tables(doc, cluster, k, at);
+        tell_of_mesh(doc, cluster, k, at);
+    }
     if (st == LUO_OK) return;
     const luo_doc_node *at = place_of(doc, cluster, err.text);
     doc->st = st;

@@ -149,8 +149,7 @@ static luo_hap_line line_through(double small_s, double large_s)
     return (luo_hap_line){fmax(0, small_s - SMALL * per_byte), 1 / per_byte};
 }
 
-static luo_status set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices *d,
-                                  luo_hap_numbers *out, luo_err *err)
+static void set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices *d, luo_hap_numbers *out)
 {
     static const struct {
         luo_hap_link link;
@@ -162,46 +161,40 @@ static luo_status set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices
                  {LUO_HAP_LINK_A2A, LUO_COLL_A2A, true}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const int32_t part = forms[i].of_one ? d->n : 1;
-        double small, large;
-        LUO_TRY(luo_cost_group(ctx, forms[i].coll, d->device, d->n, SMALL / part, 0, &small, err));
-        LUO_TRY(luo_cost_group(ctx, forms[i].coll, d->device, d->n, LARGE / part, 0, &large, err));
+        const double small =
+            luo_cost_group_seconds(ctx, forms[i].coll, d->device, d->n, SMALL / part, 0);
+        const double large =
+            luo_cost_group_seconds(ctx, forms[i].coll, d->device, d->n, LARGE / part, 0);
         out->line[forms[i].link] = line_through(small, large);
     }
-    return LUO_OK;
 }
 
 /* As many broadcasts as devices, which are priced as they are simulated: a ring has all of a node's
  * bandwidth, not a device's share of it. Reduces take as long. */
-static luo_status set_grouped(const luo_cost_ctx *ctx, const luo_hap_devices *d,
-                              luo_hap_numbers *out, luo_err *err)
+static void set_grouped(const luo_cost_ctx *ctx, const luo_hap_devices *d, luo_hap_numbers *out)
 {
     luo_cost_call call = {LUO_COLL_AG, LUO_COLL_GROUPED, d->n, d->device, SMALL, NULL};
-    double small, large;
-    LUO_TRY(luo_cost_call_seconds(ctx, &call, 0, &small, err));
+    const double small = luo_cost_call_seconds(ctx, &call, 0);
     call.bytes = LARGE;
-    LUO_TRY(luo_cost_call_seconds(ctx, &call, 0, &large, err));
+    const double large = luo_cost_call_seconds(ctx, &call, 0);
     luo_hap_line line = line_through(small, large);
     line.latency_s /= d->n; /* of each */
     out->line[LUO_HAP_LINK_AG_GROUPED] = out->line[LUO_HAP_LINK_RS_GROUPED] = line;
-    return LUO_OK;
 }
 
 /* Of neighbours, the slowest pair. */
-static luo_status set_messages(const luo_cost_ctx *ctx, const luo_hap_devices *d,
-                               luo_hap_numbers *out, luo_err *err)
+static void set_messages(const luo_cost_ctx *ctx, const luo_hap_devices *d, luo_hap_numbers *out)
 {
     luo_hap_line slowest = {0, (double)INFINITY};
     for (int32_t i = 0; i < d->n; i++) {
         const int32_t from = d->device[i], to = d->device[(i + 1) % d->n];
-        double small, large;
-        LUO_TRY(luo_cost_p2p(ctx, from, to, SMALL, 0, &small, err));
-        LUO_TRY(luo_cost_p2p(ctx, from, to, LARGE, 0, &large, err));
+        const double small = luo_cost_p2p_seconds(ctx, from, to, SMALL, 0);
+        const double large = luo_cost_p2p_seconds(ctx, from, to, LARGE, 0);
         const luo_hap_line line = line_through(small, large);
         slowest.latency_s = fmax(slowest.latency_s, line.latency_s);
         slowest.bandwidth_bytes_s = fmin(slowest.bandwidth_bytes_s, line.bandwidth_bytes_s);
     }
     out->line[LUO_HAP_LINK_P2P] = slowest;
-    return LUO_OK;
 }
 
 luo_status luo_hap_cluster_numbers(luo_arena *arena, const luo_hap_graph *graph,
@@ -214,9 +207,9 @@ luo_status luo_hap_cluster_numbers(luo_arena *arena, const luo_hap_graph *graph,
     for (int32_t l = 0; l < LUO_HAP_LINKS && devices->n == 1; l++)
         numbers.line[l] = (luo_hap_line){0, (double)INFINITY}; /* nothing moves */
     if (devices->n > 1) {
-        LUO_TRY(set_collectives(ctx, devices, &numbers, err));
-        LUO_TRY(set_grouped(ctx, devices, &numbers, err));
-        LUO_TRY(set_messages(ctx, devices, &numbers, err));
+        set_collectives(ctx, devices, &numbers);
+        set_grouped(ctx, devices, &numbers);
+        set_messages(ctx, devices, &numbers);
     }
     *out = numbers;
     return LUO_OK;

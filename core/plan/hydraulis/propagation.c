@@ -159,16 +159,15 @@ static luo_status seconds_of(traffic *t, const luo_cost_ctx *cost, double *secon
         double bytes = 0, s;
         for (; i < t->nmessages && by_pair(first, &t->messages[i]) == 0; i++)
             bytes += t->messages[i].bytes;
-        LUO_TRY(luo_cost_p2p(cost, first->from, first->to, llround(bytes), 0, &s, t->err));
+        s = luo_cost_p2p_seconds(cost, first->from, first->to, llround(bytes), 0);
         sends[first->from] += s;
         receives[first->to] += s;
     }
     for (int32_t d = 0; d < n; d++) sends[d] = fmax(sends[d], receives[d]);
     for (int32_t g = 0; g < t->groups.n; g++) {
         const struct luo_intern_key *key = &t->groups.key[g];
-        double s;
-        LUO_TRY(luo_cost_group(cost, (int)t->calls[g].coll, key->at + 1, key->len - 1,
-                               llround(t->calls[g].bytes), 0, &s, t->err));
+        const double s = luo_cost_group_seconds(cost, (int)t->calls[g].coll, key->at + 1,
+                                                key->len - 1, llround(t->calls[g].bytes), 0);
         for (int32_t i = 1; i < key->len; i++) sends[key->at[i]] += s;
     }
     *seconds = 0;

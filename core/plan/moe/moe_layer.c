@@ -88,7 +88,7 @@ static luo_status talk_in_messages(const summing *s, const luo_program *p, const
     for (int32_t k = 0; k < slot->nmessage; k++) {
         const luo_message *x = &slot->message[k];
         const int32_t src = x->send ? p->device : x->peer, dst = x->send ? x->peer : p->device;
-        LUO_TRY(luo_cost_p2p(&s->cost, src, dst, x->bytes, 0, &one, s->err));
+        one = luo_cost_p2p_seconds(&s->cost, src, dst, x->bytes, 0);
         way[x->send] += one;
     }
     *seconds = way[0] > way[1] ? way[0] : way[1];
@@ -103,8 +103,7 @@ static luo_status talk(const summing *s, const luo_program *p, const luo_instr *
     if (in->kind == LUO_INSTR_P2P) return talk_in_messages(s, p, in, &out->seconds);
     if (in->kind != LUO_INSTR_COLLECTIVE || in->slot < 0) return LUO_OK;
     const luo_group *group = &s->set->groups[p->slots[in->slot].group];
-    LUO_TRY(luo_cost_group(&s->cost, in->coll, group->dev, group->n, in->bytes, 0, &out->seconds,
-                           s->err));
+    out->seconds = luo_cost_group_seconds(&s->cost, in->coll, group->dev, group->n, in->bytes, 0);
     out->seconds *= luo_overlap_exposed_factor(s->cost.stack, in);
     out->loss = luo_cost_overlap_loss(&s->cost, group->dev, group->n);
     return LUO_OK;

@@ -179,7 +179,7 @@ static luo_status cost_optimizer(const stepper *w, double *seconds)
             LUO_TRY(luo_cost_optimizer(&w->ctx, st->at->dev, st->at->ndev, mine, &cost, w->err));
             worst = fmax(worst, cost * st->rate);
         }
-    LUO_TRY(luo_cost_group(&w->ctx, LUO_COLL_AR, w->devices, w->ndev, 4, 0, &norm, w->err));
+    norm = luo_cost_group_seconds(&w->ctx, LUO_COLL_AR, w->devices, w->ndev, 4, 0);
     *seconds = worst + norm;
     return LUO_OK;
 }

@@ -185,12 +185,11 @@ static luo_status call_seconds(const stepper *w, const step_run *r, step_members
 {
     *seconds = 0;
     for (int32_t i = 0; i < r->widest; i++) {
-        double t = 0;
         const int32_t n = members_of(w, r, members, i);
         if (n < 2) return LUO_OK;
         if (i > 0 && luo_cluster_link_class(w->in->cluster, w->group[0], step_inner(w, r)[0]) == 1)
             continue; /* the lanes of a tensor group within nodes cost alike */
-        LUO_TRY(luo_cost_group(&w->ctx, coll, w->group, n, bytes, 0, &t, w->err));
+        const double t = luo_cost_group_seconds(&w->ctx, coll, w->group, n, bytes, 0);
         *seconds = fmax(*seconds, t);
     }
     return LUO_OK;
@@ -227,8 +226,9 @@ luo_status step_call_seconds(const stepper *w, const step_run *r, step_members m
 /* Seconds of a gather inside the tensor group of a stage. */
 static luo_status inside_seconds(const stepper *w, const step_run *r, double bytes, double *seconds)
 {
-    return luo_cost_group(&w->ctx, LUO_COLL_AG, step_inner(w, r), step_inside(w, r),
-                          (int64_t)bytes, 0, seconds, w->err);
+    *seconds = luo_cost_group_seconds(&w->ctx, LUO_COLL_AG, step_inner(w, r), step_inside(w, r),
+                                      (int64_t)bytes, 0);
+    return LUO_OK;
 }
 
 /* What is cut over the tensor group is gathered there afterwards, in buckets of its own. */
@@ -325,8 +325,8 @@ static luo_status send_table(stepper *w)
     step_lane *lane = &w->lane[last->stage[0]];
     double move = 0, gather = 0;
     if (step_gathers_each(w)) return LUO_OK; /* long before the first micro-batch is there */
-    LUO_TRY(luo_cost_p2p(&w->ctx, step_inner(w, first)[0], step_inner(w, last)[0],
-                         (int64_t)(bytes / step_shard_size(w)), 0, &move, w->err));
+    move = luo_cost_p2p_seconds(&w->ctx, step_inner(w, first)[0], step_inner(w, last)[0],
+                                (int64_t)(bytes / step_shard_size(w)), 0);
     LUO_TRY(step_call_seconds(w, last, STEP_SHARD, LUO_COLL_AG, bytes, &gather));
     /* it lies in what is gathered there */
     w->table_there = fmax((first->arrives ? first->arrives[0] : 0) + move, lane->gathered) + gather;
@@ -453,7 +453,6 @@ static luo_status price(const stepper *w, step_call *c)
     const bool copies = step_has_copies(w), sums = w->plan->sequence_parallel;
     const bool cuts = w->plan->zero >= 1;
     const bool kept = c->table || copies || (c->whole && !sums);
-    double sum = 0;
     if (c->table && step_holds_ends(w)) return LUO_OK; /* sum_ends */
     const step_members way = copies             ? STEP_COPIES
                              : c->whole && sums ? STEP_PIPELINES
@@ -461,9 +460,9 @@ static luo_status price(const stepper *w, step_call *c)
     LUO_TRY(step_call_seconds(w, r, way, cuts && !kept ? LUO_COLL_RS : LUO_COLL_AR, bytes,
                               &c->seconds));
     if (!c->summed) return LUO_OK;
-    LUO_TRY(luo_cost_group(&w->ctx, cuts ? LUO_COLL_RS : LUO_COLL_AR, step_inner(w, r),
-                           step_inside(w, r), (int64_t)bytes * (cuts ? step_inside(w, r) : 1), 0,
-                           &sum, w->err));
+    const double sum = luo_cost_group_seconds(&w->ctx, cuts ? LUO_COLL_RS : LUO_COLL_AR,
+                                              step_inner(w, r), step_inside(w, r),
+                                              (int64_t)bytes * (cuts ? step_inside(w, r) : 1), 0);
     c->seconds += sum;
     return LUO_OK;
 }
@@ -511,8 +510,7 @@ static luo_status move_pieces(const stepper *w, double *end)
         there[0] = fmax(there[0], w->pipe[d].stage[first->stage[0]].worked);
         there[1] = fmax(there[1], w->pipe[d].stage[last->stage[0]].worked);
     }
-    LUO_TRY(luo_cost_p2p(&w->ctx, from, to, (int64_t)(step_sum_bytes(w) * cells), 0, &move,
-                         w->err));
+    move = luo_cost_p2p_seconds(&w->ctx, from, to, (int64_t)(step_sum_bytes(w) * cells), 0);
     LUO_TRY(luo_cost_stream(luo_cluster_profile(w->in->cluster, to),
                             3.0 * (w->plan->dtype == LUO_F64 ? 8 : 4) * cells, &sum, w->err));
     sum = luo_cost_host(w->in->stack, sum, 1);

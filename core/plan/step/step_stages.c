@@ -275,11 +275,10 @@ static luo_status cost_transfer(const stepper *w, const step_pipe *p, int32_t s)
         const int32_t nics = w->in->cluster->groups[from->group].nics;
         const int32_t sharers = far ? *senders(w, pair[0], s) : 0;
         const double part = far ? 1.0 / (sharers > nics ? sharers : nics) : 0;
-        double forth, back;
-        LUO_TRY(luo_cost_p2p(&w->ctx, pair[0], pair[1], bytes_of(w, a, b, far), part, &forth,
-                             w->err));
-        LUO_TRY(luo_cost_p2p(&w->ctx, pair[1], pair[0], bytes_of(w, b, a, far), part, &back,
-                             w->err));
+        const double forth =
+            luo_cost_p2p_seconds(&w->ctx, pair[0], pair[1], bytes_of(w, a, b, far), part);
+        const double back =
+            luo_cost_p2p_seconds(&w->ctx, pair[1], pair[0], bytes_of(w, b, a, far), part);
         p->transfer[s] = fmax(p->transfer[s], forth);
         p->back[s] = fmax(p->back[s], back);
     }

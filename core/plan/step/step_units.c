@@ -172,8 +172,8 @@ static luo_status gather_seconds(const builder *x, int32_t n, double seconds[2])
     LUO_TRY(step_call_seconds(w, x->run, STEP_SHARD, LUO_COLL_AG, bytes[0], &seconds[0]));
     LUO_TRY(step_call_seconds(w, x->run, STEP_PIPELINES, LUO_COLL_AG, bytes[1], &apart));
     if (whole <= 0) return LUO_OK;
-    LUO_TRY(luo_cost_group(&w->ctx, LUO_COLL_AG, step_inner(w, x->run), step_inside(w, x->run),
-                           (int64_t)whole, 0, &seconds[1], w->err));
+    seconds[1] = luo_cost_group_seconds(&w->ctx, LUO_COLL_AG, step_inner(w, x->run),
+                                        step_inside(w, x->run), (int64_t)whole, 0);
     seconds[1] += apart;
     return LUO_OK;
 }
@@ -247,8 +247,8 @@ static luo_status scatter_inside(builder *x, int32_t bucket, int32_t since)
     double bytes = 0, seconds = 0;
     for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
         bytes += step_sum_bytes(w) * (double)x->t[i].elements;
-    LUO_TRY(luo_cost_group(&w->ctx, LUO_COLL_RS, step_inner(w, x->run), step_inside(w, x->run),
-                           (int64_t)bytes, 0, &seconds, w->err));
+    seconds = luo_cost_group_seconds(&w->ctx, LUO_COLL_RS, step_inner(w, x->run),
+                                     step_inside(w, x->run), (int64_t)bytes, 0);
     call(x, seconds, since);
     return LUO_OK;
 }

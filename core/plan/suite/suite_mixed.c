@@ -167,8 +167,7 @@ static luo_status formula_seconds(const luo_case *one, int32_t k, const int32_t 
  * hold up both ends, one transfer after another; a stack's `p2p: blocking` holds up the sender
  * alone (docs/cost-model.md#pipelines), so the receiver's part is added to its work: with it each
  * micro-batch of row sm-N2_D1 takes the 0.936 s that were measured, without it 0.80 s. */
-static luo_status received_seconds(const luo_case *one, int32_t d, int32_t k, double *out,
-                                   luo_err *err)
+static void received_seconds(const luo_case *one, int32_t d, int32_t k, double *out)
 {
     const luo_suite_row *row = one->row;
     const luo_cost_ctx ctx = {.cluster = one->cluster, .stack = one->stack, .dtype = one->dtype};
@@ -176,13 +175,11 @@ static luo_status received_seconds(const luo_case *one, int32_t d, int32_t k, do
                           luo_dtype_bytes(one->dtype) / (one->stack->scatter_gather ? row->tp : 1);
     *out = 0;
     for (int32_t from = k - 1; from <= k + 1 && one->stack->p2p_blocking; from += 2) {
-        double t = 0;
         if (from < 0 || from >= row->pp) continue;
-        LUO_TRY(luo_cost_p2p(&ctx, one->dev[(d * row->pp + from) * row->tp],
-                             one->dev[(d * row->pp + k) * row->tp], bytes, 0, &t, err));
+        const double t = luo_cost_p2p_seconds(&ctx, one->dev[(d * row->pp + from) * row->tp],
+                                              one->dev[(d * row->pp + k) * row->tp], bytes, 0);
         *out += t;
     }
-    return LUO_OK;
 }
 
 /* All kernels of the profile times x. */
@@ -213,7 +210,7 @@ static luo_status take_table(luo_case *one, const luo_layer_times *t, const luo_
     LUO_TRY(formula_seconds(one, k, dev, &once, err));
     stretch(profile, 2);
     LUO_TRY(formula_seconds(one, k, dev, &twice, err));
-    LUO_TRY(received_seconds(one, i % row->dp, k, &received, err));
+    received_seconds(one, i % row->dp, k, &received);
     const double kernels = twice - once;
     const double want = table_seconds(t, one, gpu, k, sequences) + received;
     const double x = (want - (once - kernels)) / kernels;
