@@ -521,15 +521,17 @@ static luo_status move_pieces(const stepper *w, double *end)
 /* Calls share links; *end: of the last. */
 static luo_status sum_links(stepper *w, double *end)
 {
-    LUO_TRY(step_open_links(w, false));
+    int32_t n = 0;
     for (int32_t k = 0; k < w->ncalls; k++) {
         step_call *c = &w->calls[k];
         const bool table = c->table && step_holds_ends(w);
         if (table && w->run[c->run].head) continue; /* the embedding's */
-        if (table) c->run = w->nruns;
-        step_carry(w, c, step_sum_bytes(w));
-        *end = fmax(*end, c->end);
+        if (table) step_join_table(w, c);
+        w->calls[n++] = *c;
     }
+    w->ncalls = n;
+    LUO_TRY(step_carry(w, w->calls, n, false));
+    for (int32_t k = 0; k < n; k++) *end = fmax(*end, w->calls[k].end);
     return LUO_OK;
 }
 

@@ -103,6 +103,12 @@ typedef struct step_slice { /* of the widest group of a run */
     double fixed; /* seconds of a bucket, whatever its size */
 } step_slice;
 
+typedef struct step_priced { /* slices of calls of so many bytes */
+    int64_t bytes;
+    const step_slice *slices;
+    struct step_priced *next;
+} step_priced;
+
 /* Layers that the same stages hold in all pipelines, with the ends that stand beside them. */
 typedef struct step_run {
     int32_t lo, hi;
@@ -111,7 +117,7 @@ typedef struct step_run {
     int32_t widest;              /* tensor-parallel size: number of slices */
     double *arrives;             /* when each tensor of step_reads is there; NULL: at once */
     const int32_t *also;         /* of a table on two stages: the head's; else NULL */
-    step_slice *slices;          /* where calls share links */
+    step_priced *priced;         /* pipelines differ: what its calls put on links, by bytes */
 } step_run;
 
 typedef enum step_members { /* of a call, of the replicas of a device */
@@ -164,8 +170,7 @@ typedef struct stepper {
     double *ready;             /* of its tensors */
     int32_t ncalls;
     step_call *calls;
-    double gathered;    /* pipelines differ: all weights are there .. */
-    double *busy, *taken; /* .. until when: links by direction, lanes by device */
+    double gathered;    /* pipelines differ: all weights are there */
     double table_there; /* a tied table is there where the head is; held by both: at both */
 } stepper;
 
@@ -246,8 +251,8 @@ double step_parameters(const stepper *w, const step_pipe *p, int32_t stage);
 /* Tensors of a layer on one device of tp, all its parts. */
 int32_t step_layer_tensors(const stepper *w, int64_t layer, int32_t tp, step_tensor *t);
 /* Weights of a run in the order in which the forward of a stage that has it reads them; gradients
- * in the order in which its backward completes them. Slices of the widest group; where pipelines
- * differ without those that every device of the group holds. Pre: the stage has been costed. */
+ * in the order in which its backward completes them. Slices of the widest group.
+ * Pre: the stage has been costed. */
 int32_t step_reads(const stepper *w, const step_run *r, const step_stage *s, const step_chunk *c,
                    step_tensor *t);
 int32_t step_done(const stepper *w, const step_run *r, const step_stage *s, const step_chunk *c,
@@ -292,10 +297,23 @@ luo_status step_exposed(stepper *w, double pipeline, double *dp, double *tied);
 
 /* ---- step_links.c: pipelines that differ ---- */
 
-/* The links and the fixed time of a call of every run. */
-luo_status step_open_links(stepper *w, bool weights);
-/* When a call ends, of elements of `each` bytes; those before it have been carried. */
-void step_carry(stepper *w, step_call *c, double each);
+typedef struct step_links { /* what is put on them by the slice at hand */
+    stepper *w;
+    bool weights;
+    double *sum; /* per link and direction */
+    int32_t *touched, ntouched;
+} step_links;
+luo_status step_open_links(stepper *w, bool weights, step_links *x);
+/* The slices of a call of a run, each of `bytes`. */
+luo_status step_price_slices(step_links *x, int32_t run, int64_t bytes, const step_slice **slices);
+/* Makes it the call of a table that two stages hold: slices of the wider one. */
+void step_join_table(const stepper *w, step_call *c);
 /* Weights, run by run. */
 luo_status step_gather_links(stepper *w);
+
+/* ---- step_timetable.c ---- */
+
+/* Ends of n calls, from when they are ready. Of two that could begin the one before in `calls`
+ * does, if they gather weights, else the one with more behind it. */
+luo_status step_carry(stepper *w, step_call *calls, int32_t n, bool weights);
 #endif

@@ -160,15 +160,6 @@ static int32_t put(step_tensor *t, int32_t n, double at, int64_t unit)
     return n;
 }
 
-/* Where pipelines differ what every device of a group holds goes ways that are not followed. */
-static int32_t without_whole(const stepper *w, step_tensor *t, int32_t n)
-{
-    int32_t kept = 0;
-    for (int32_t i = 0; i < n; i++)
-        if (w->by_lanes || !t[i].whole) t[kept++] = t[i];
-    return kept;
-}
-
 static int32_t embedding_tensors(const stepper *w, const step_run *r, step_tensor *t)
 {
     int32_t n = 0;
@@ -193,7 +184,7 @@ int32_t step_reads(const stepper *w, const step_run *r, const step_stage *s, con
                      base + cost->read[part], l);
         base += cost->forward;
     }
-    if (!r->head) return without_whole(w, t, n);
+    if (!r->head) return n;
     int32_t more = 0;
     add_norm(model, t + n, &more);
     n += put(t + n, more, base, model->layers);
@@ -201,7 +192,7 @@ int32_t step_reads(const stepper *w, const step_run *r, const step_stage *s, con
     /* what another stage has a copy of is gathered here only where tasks gather */
     if (!model->tied_embeddings || (step_is_split(w) && step_gathers_each(w)))
         add(t + n, &more, step_table(w, r->widest), false);
-    return without_whole(w, t, n + put(t + n, more, base + s->head.read, model->layers));
+    return n + put(t + n, more, base + s->head.read, model->layers);
 }
 
 static int32_t head_gradients(const stepper *w, const step_run *r, const step_stage *s,
@@ -246,9 +237,9 @@ int32_t step_done(const stepper *w, const step_run *r, const step_stage *s, cons
         if (l < r->hi) n += layer_gradients(w, r, l, cost, base, t + n);
         base += cost->backward;
     }
-    if (!r->embedding) return without_whole(w, t, n);
+    if (!r->embedding) return n;
     step_tensor ends[STEP_END_TENSORS];
     const int32_t more = put(ends, embedding_tensors(w, r, ends), base + s->embedding.done, -1);
     for (int32_t i = more; i-- > 0;) t[n++] = ends[i];
-    return without_whole(w, t, n);
+    return n;
 }
