@@ -504,9 +504,9 @@ static const char *describe(const shape *x)
  * layer. With context and tensor parallelism learned positions are summed beside other gradients
  * and fill a lane of their own. Matrices of experts are one in the closed form: it shows which of
  * them is exchanged first. Latent attention with sequence parallelism: three gathers run beside the
- * products of the others; the closed form has one after another. Pipelines that differ: a narrow
- * stage serves several slices of the others on its few lanes, in the order of the program; the
- * closed form has two bounds. Of plans that planners offer 9 of 10 are within 2 %
+ * products of the others; the closed form has one after another. Pipelines that differ: on
+ * networks of 10 Gbit/s what stages send to each other holds up gradients and weights on the same
+ * links, which the closed form does not follow. Of plans that planners offer 9 of 10 are within 2 %
  * (tests/diff/diff_offers.c); these are of any sizes, on networks of 10 Gbit/s too. */
 static const struct kind {
     const char *name;
