@@ -14,37 +14,32 @@
 #include "sim/step/serve.h"
 #include "sim/talk.h"
 
-luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
-                            const luo_programs *set, const sim_worker *others, int32_t nothers,
-                            luo_err *err)
+static luo_status open_streams(int fd[2], int *log, luo_err *err)
 {
-    int fd[2], log = -1;
+    *log = memfd_create("luoshu-simulator", MFD_CLOEXEC);
+    if (*log < 0)
+        return luo_err_set(err, LUO_EBACKEND, "no file in memory for the simulator: %s; close files.",
+                           strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) == 0) return LUO_OK;
+    luo_err_set(err, LUO_EBACKEND, "no socket pair for the simulator: %s; close files.",
+                strerror(errno));
+    close(*log);
+    return LUO_EBACKEND;
+}
+
+luo_status sim_worker_fork(sim_worker *w, const sim_net *net, const struct sim_episode *episode,
+                           const sim_worker *others, int32_t nothers, luo_err *err)
+{
+    int fd[2], log, why;
     int (*serve)(void *);
-    sim_net *net = NULL;
-    LUO_TRY(sim_plugin_find(&serve, err));
-    luo_arena *arena = luo_arena_new(1 << 20);
     *w = (sim_worker){0};
-    if (!arena) return luo_err_nomem(err);
-    luo_status st = sim_net_make(arena, config, set, &net, err);
-    if (st == LUO_OK && (log = memfd_create("luoshu-simulator", MFD_CLOEXEC)) < 0)
-        st = luo_err_set(err, LUO_EBACKEND, "no file in memory for the simulator: %s; close files.",
-                         strerror(errno));
-    if (st == LUO_OK && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0) {
-        st = luo_err_set(err, LUO_EBACKEND, "no socket pair for the simulator: %s; close files.",
-                         strerror(errno));
-        close(log);
-    }
-    if (st != LUO_OK) {
-        luo_arena_free(arena);
-        return st;
-    }
-    int why;
-    sim_birth b = {fd[1], fd[0], net, others, nothers};
+    LUO_TRY(sim_plugin_find(&serve, err));
+    LUO_TRY(open_streams(fd, &log, err));
+    sim_birth b = {fd[1], fd[0], net, others, nothers, episode};
     const luo_process_opts opts = {
         .inside = serve, .ctx = &b, .err = log, .parent_signal = SIGKILL};
-    st = luo_process_start(&opts, &w->process, &why);
+    const luo_status st = luo_process_start(&opts, &w->process, &why);
     close(fd[1]);
-    luo_arena_free(arena); /* the process has its own copy */
     if (st != LUO_OK) {
         close(fd[0]);
         close(log);
@@ -52,8 +47,22 @@ luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
     }
     w->fd = fd[0];
     w->log = log;
-    w->hash = set->hash;
     return LUO_OK;
+}
+
+luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
+                            const luo_programs *set, const sim_worker *others, int32_t nothers,
+                            luo_err *err)
+{
+    sim_net *net = NULL;
+    luo_arena *arena = luo_arena_new(1 << 20);
+    *w = (sim_worker){0};
+    if (!arena) return luo_err_nomem(err);
+    luo_status st = sim_net_make(arena, config, set, NULL, &net, err);
+    if (st == LUO_OK) st = sim_worker_fork(w, net, NULL, others, nothers, err);
+    luo_arena_free(arena); /* the process has its own copy */
+    if (st == LUO_OK) w->hash = set->hash;
+    return st;
 }
 
 void sim_worker_drop(sim_worker *w)
@@ -128,20 +137,32 @@ static bool wait_for(const sim_worker *w, const volatile int *interrupted)
     return false;
 }
 
-luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *out,
-                          luo_err *err)
+luo_status sim_worker_hear(sim_worker *w, const volatile int *interrupted, void *data, size_t bytes,
+                           luo_err *err)
 {
-    bool nomem = false;
-    if (!put_question(w, ask)) return mourn(w, err);
-    if (!wait_for(w, ask->interrupted)) {
+    if (!wait_for(w, interrupted)) {
         sim_worker_drop(w);
         return luo_err_set(err, LUO_ECANCELED, "the step was interrupted while it was simulated.");
     }
-    if (!sim_receive(w->fd, &out->head, sizeof out->head)) return mourn(w, err);
+    return sim_receive(w->fd, data, bytes) ? LUO_OK : mourn(w, err);
+}
+
+luo_status sim_worker_take(sim_worker *w, luo_arena *arena, const volatile int *interrupted,
+                           sim_reply *out, luo_err *err)
+{
+    bool nomem = false;
+    LUO_TRY(sim_worker_hear(w, interrupted, &out->head, sizeof out->head, err));
     if (out->head.status == LUO_ENOMEM)
         nomem = true;
     else if (!take_arrays(w, arena, out, &nomem) && !nomem)
         return mourn(w, err);
     if (out->head.status != LUO_OK || nomem) sim_worker_drop(w);
     return nomem ? luo_err_nomem(err) : LUO_OK;
+}
+
+luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *out,
+                          luo_err *err)
+{
+    if (!put_question(w, ask)) return mourn(w, err);
+    return sim_worker_take(w, arena, ask->interrupted, out, err);
 }

@@ -3,7 +3,8 @@
  * Devices of one stage that run roles alike and the same tasks in one node, with the same GPU, do
  * the same thing at the same time: what differs between them (slowdowns, noise) is kept per member
  * at run time (sim/step/rank.c). CPU ranks share cores and wait for each other's, so they are never
- * folded, nor are devices that others meet by turns (turns.c). */
+ * folded, nor are devices that others meet by turns (turns.c) or whose links other jobs load
+ * (sim/jobs/jobs_net.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,7 @@ static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *m
                  .class_of = LUO_NEW_N(arena, int32_t, net->config->cluster->ndevices)};
     net->classes = LUO_NEW_N(arena, sim_class, set->n);
     if (!f.single || !f.class_of || !net->classes) return LUO_ENOMEM;
+    if (net->sharing) memcpy(f.single, net->sharing->single, (size_t)set->n * sizeof *f.single);
     bool again = false;
     LUO_TRY(sim_turns_any(set, &again));
     net->class_of = f.class_of;

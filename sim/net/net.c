@@ -90,12 +90,14 @@ static bool has_training(const luo_programs *set)
 }
 
 luo_status sim_net_make(luo_arena *arena, const luo_backend_config *config,
-                        const luo_programs *set, sim_net **out, luo_err *err)
+                        const luo_programs *set, const sim_sharing *sharing, sim_net **out,
+                        luo_err *err)
 {
     sim_net *net = LUO_NEW(arena, sim_net);
     if (!net) return luo_err_nomem(err);
     net->config = config;
     net->set = set;
+    net->sharing = sharing;
     net->cost = (luo_cost_ctx){config->cluster, config->stack, config->dtype, set->nops, set->ops};
     net->training = has_training(set);
     LUO_TRY(check_devices(net, err));

@@ -102,9 +102,17 @@ typedef struct sim_row { /* of comm use */
     int32_t group, exchange, coll, stream, devices;
 } sim_row;
 
+/* What other program sets, which run on the same cluster at the same time, make of one. */
+typedef struct sim_sharing {
+    const bool *hop;    /* per hop: others send over it, so it is a wire by itself that nobody has
+                           to himself */
+    const bool *single; /* per program: it is not folded */
+} sim_sharing;
+
 typedef struct sim_net {
     const luo_backend_config *config;
     const luo_programs *set;
+    const sim_sharing *sharing; /* NULL: there are no others */
     luo_cost_ctx cost;
     int32_t nclasses, nwires, nchannels, nrendezvous, ntraffics, nrows;
     sim_class *classes;
@@ -123,12 +131,19 @@ typedef struct sim_net {
     bool training; /* there are forward or backward tasks: scale jitter applies */
 } sim_net;
 
-/* Classes, their operations with costs, traffics and wires of a program set.
- * Pre: programs are well formed (luo_program_check); config outlives the net.
+/* Classes, their operations with costs, traffics and wires of a program set. sharing: NULL allowed.
+ * Pre: programs are well formed (luo_program_check); config and sharing outlive the net.
  * Errors: LUO_EINPUT a cost is not known (docs/cost-model.md); LUO_ENOMEM.
  * Owner: arena. Cost: O(devices * instructions that communicate). */
 luo_status sim_net_make(luo_arena *arena, const luo_backend_config *config,
-                        const luo_programs *set, sim_net **out, luo_err *err);
+                        const luo_programs *set, const sim_sharing *sharing, sim_net **out,
+                        luo_err *err);
+
+/* Do other program sets send over the wire? Then it is one hop. */
+static inline bool sim_wire_is_shared(const sim_net *net, int32_t wire)
+{
+    return net->sharing && net->sharing->hop[net->wires[wire].hop[0]];
+}
 
 static inline const luo_slot *sim_slot(const sim_net *net, const sim_class *class, int32_t member,
                                        const luo_instr *in)

@@ -2,7 +2,8 @@
  *
  * The messages of one class to another usually load parallel links (the NICs of a node) evenly;
  * they become one flow over a bundle of those links. A bundle is used only if all traffic that
- * touches one of its links uses exactly that bundle, else contention on the link would be missed;
+ * touches one of its links uses exactly that bundle, else contention on the link would be missed
+ * (so none that other program sets send over is in a bundle);
  * then every path has a flow of its own. */
 #include <math.h>
 #include <stdlib.h>
@@ -161,6 +162,7 @@ static void claim(sim_router *router, int32_t set)
     hop_set *s = &router->sets[set];
     for (int32_t i = 0; i < s->n; i++) {
         const int32_t before = router->owner[s->hop[i]];
+        if (router->net->sharing && router->net->sharing->hop[s->hop[i]]) break_set(s);
         if (before < 0) router->owner[s->hop[i]] = set;
         if (before < 0 || before == set) continue;
         break_set(s);

@@ -181,7 +181,7 @@ static bool own(sim_step *step, sim_transfer *transfer, const sim_flow *flow)
 {
     for (int32_t i = 0; i < flow->nwires; i++) {
         const int32_t w = flow->wire[i];
-        if (step->grid->wire_factor[w] <= 0) return false;
+        if (step->grid->wire_factor[w] <= 0 || sim_wire_is_shared(step->net, w)) return false;
         if (is_loose(step, w) || step->owner[w] == transfer) continue;
         if (step->busy[w] > 0 || step->owner[w]) return false;
         step->owner[w] = transfer;

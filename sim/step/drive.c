@@ -348,6 +348,7 @@ static void call_driver(sim_step *step)
     }
     *driver = (sim_driver){.step = step, .sem = sg_sem_init(0), .next = step->drivers};
     step->drivers = driver;
+    step->nactors++;
     sg_actor_t actor = sg_actor_init("driver", step->grid->control);
     sg_actor_set_data(actor, driver);
     sg_actor_start(actor, driver_main, 0, NULL);
@@ -378,6 +379,7 @@ static void driver_main(int argc, char **argv)
         driver_wait(driver);
         step->called--;
     }
+    sim_actor_ends(step);
 }
 
 void sim_drivers_wake(sim_step *step)

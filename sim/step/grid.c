@@ -1,4 +1,4 @@
-/* grid.c: hosts and links of SimGrid from the classes and wires of a net. */
+/* grid.c: hosts and links of SimGrid from the classes and wires of nets. */
 #include "sim/step/grid.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ static void start_engine(void)
     simgrid_init(&argc, argv);
 }
 
-static luo_status make_hosts(luo_arena *arena, sim_grid *g)
+/* index: of the net, in names, which must differ. */
+static luo_status make_hosts(luo_arena *arena, int32_t index, sim_grid *g)
 {
     const luo_cluster *cluster = g->net->config->cluster;
     char name[32];
@@ -35,16 +36,17 @@ static luo_status make_hosts(luo_arena *arena, sim_grid *g)
     g->worker = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
     g->share = LUO_NEW_N(arena, double, g->net->nclasses);
     if (!of_node || !g->class || !g->worker || !g->share) return LUO_ENOMEM;
-    g->control = luo_shim_host_new("ctl", SIM_FLOPS);
+    snprintf(name, sizeof name, "ctl%d", index);
+    g->control = luo_shim_host_new(name, SIM_FLOPS);
     for (int32_t l = 0; l < g->net->nclasses; l++) {
         const sim_class *class = &g->net->classes[l];
         const luo_node_group *group = &cluster->groups[class->group];
-        snprintf(name, sizeof name, "lane%d", l);
+        snprintf(name, sizeof name, "lane%d.%d", index, l);
         g->class[l] = g->worker[l] = luo_shim_host_new(name, SIM_FLOPS);
         if (!group->profile->cpu) continue;
         /* One host as fast as all cores, of which a rank may use one: time x max(1, busy/cores),
          * also for parts of cores. */
-        snprintf(name, sizeof name, "cpu%d", class->node);
+        snprintf(name, sizeof name, "cpu%d.%d", index, class->node);
         if (!of_node[class->node])
             of_node[class->node] = luo_shim_host_new(name, SIM_FLOPS * group->host_cores);
         g->worker[l] = of_node[class->node];
@@ -53,7 +55,19 @@ static luo_status make_hosts(luo_arena *arena, sim_grid *g)
     return LUO_OK;
 }
 
-static luo_status make_wires(luo_arena *arena, sim_grid *g)
+/* of_hop: links of hops that several nets share, made by the first that has them. */
+static sg_link_t link_of_wire(const sim_net *net, int32_t index, int32_t w, sg_link_t *of_hop)
+{
+    const bool shared = sim_wire_is_shared(net, w);
+    char name[32];
+    if (shared && of_hop[*net->wires[w].hop]) return of_hop[*net->wires[w].hop];
+    snprintf(name, sizeof name, "wire%d.%d", index, w);
+    sg_link_t link = luo_shim_link_new(name, net->wires[w].bytes_per_s * SIM_GRAIN);
+    if (shared) of_hop[*net->wires[w].hop] = link;
+    return link;
+}
+
+static luo_status make_wires(luo_arena *arena, int32_t index, sg_link_t *of_hop, sim_grid *g)
 {
     const int32_t links = g->net->config->cluster->nlinks;
     g->wire = LUO_NEW_N(arena, sg_link_t, g->net->nwires);
@@ -69,22 +83,24 @@ static luo_status make_wires(luo_arena *arena, sim_grid *g)
     }
     for (int32_t w = 0; w < g->net->nwires; w++) {
         const sim_wire *wire = &g->net->wires[w];
-        char name[32];
-        snprintf(name, sizeof name, "wire%d", w);
-        g->wire[w] = luo_shim_link_new(name, wire->bytes_per_s * SIM_GRAIN);
+        g->wire[w] = link_of_wire(g->net, index, w, of_hop);
         g->wire_factor[w] = 1;
         for (int32_t i = 0; i < wire->nways; i++) g->wire_of_hop[wire->hop[i]] = w;
     }
     return LUO_OK;
 }
 
-luo_status sim_grid_open(luo_arena *arena, const sim_net *net, sim_grid *out)
+luo_status sim_grid_open(luo_arena *arena, const sim_net *const *net, int32_t n, sim_grid *out)
 {
-    *out = (sim_grid){.net = net};
+    sg_link_t *of_hop = LUO_NEW_N(arena, sg_link_t, 2 * net[0]->config->cluster->nlinks);
+    if (!of_hop) return LUO_ENOMEM;
     start_engine();
     luo_shim_zone_open();
-    LUO_TRY(make_hosts(arena, out));
-    LUO_TRY(make_wires(arena, out));
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = (sim_grid){.net = net[i]};
+        LUO_TRY(make_hosts(arena, i, &out[i]));
+        LUO_TRY(make_wires(arena, i, of_hop, &out[i]));
+    }
     luo_shim_zone_seal();
     return LUO_OK;
 }

@@ -25,8 +25,9 @@ typedef struct sim_grid {
 /* What SimGrid takes for the same date; it sleeps no shorter. */
 #define SIM_INSTANT 1e-9
 
-/* Starts SimGrid and builds hosts and wires. Errors: LUO_ENOMEM. */
-luo_status sim_grid_open(luo_arena *arena, const sim_net *net, sim_grid *out);
+/* Starts SimGrid and builds hosts and wires of n nets of one cluster; a hop that several of them
+ * share is one link. out: n. Errors: LUO_ENOMEM. */
+luo_status sim_grid_open(luo_arena *arena, const sim_net *const *net, int32_t n, sim_grid *out);
 /* Sets the state of a cluster link: factor of its bandwidth (0: down) and extra latency. */
 void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s);
 /* Bytes of SimGrid for a flow, its bytes times `factor`; what a wire lets through a second, now. */

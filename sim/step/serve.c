@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sim/shim.h"
+#include "sim/step/episode.h"
 #include "sim/step/report.h"
 #include "sim/talk.h"
 #include "sim/worker.h"
@@ -25,7 +26,7 @@ typedef struct server {
     bool nomem; /* for the question */
 } server;
 
-static bool send_reply(int fd, const sim_reply *r)
+bool sim_reply_send(int fd, const sim_reply *r)
 {
     const size_t n = (size_t)r->head.n;
     return sim_send(fd, &r->head, sizeof r->head) && sim_send(fd, r->parts, n * sizeof *r->parts) &&
@@ -48,7 +49,7 @@ static void on_deadlock(void *ctx)
     v->step.stopped = true;
     if (sim_report(&v->step, &v->units, &reply) != LUO_OK) _exit(SIM_NO_MEMORY);
     memcpy(reply.head.text, text, sizeof text);
-    _exit(send_reply(v->fd, &reply) ? 0 : 1);
+    _exit(sim_reply_send(v->fd, &reply) ? 0 : 1);
 }
 
 static luo_status prepare(server *v)
@@ -66,7 +67,7 @@ static luo_status prepare(server *v)
     if (!v->world.slowdown || !v->world.up || !v->world.link_factor ||
         !v->world.link_extra_latency_s)
         return LUO_ENOMEM;
-    LUO_TRY(sim_grid_open(v->arena, v->net, &v->grid));
+    LUO_TRY(sim_grid_open(v->arena, &v->net, 1, &v->grid));
     LUO_TRY(sim_unit_init(v->arena, v->net, &v->units));
     luo_shim_on_deadlock(on_deadlock, v);
     signal(SIGINT, SIG_IGN); /* SimGrid took it; it is the parent's to answer */
@@ -102,7 +103,7 @@ static bool answer(server *v)
         sim_send(v->fd, &head, sizeof head);
         return false;
     }
-    return send_reply(v->fd, &reply) && reply.head.status == LUO_OK;
+    return sim_reply_send(v->fd, &reply) && reply.head.status == LUO_OK;
 }
 
 int sim_serve(void *ctx)
@@ -113,6 +114,7 @@ int sim_serve(void *ctx)
     for (int32_t i = 0; i < b->nothers; i++)
         if (b->others[i].process.pid) close(b->others[i].fd);
     __fpurge(stdout); /* SimGrid flushes; what the parent has not written yet is the parent's */
+    if (b->episode) return sim_episode_serve(b);
     const luo_status st = prepare(&v);
     if (st != LUO_OK) return st == LUO_ENOMEM ? SIM_NO_MEMORY : 1;
     while (hear(&v) && answer(&v)) {

@@ -81,6 +81,12 @@ static void rank_main(int argc, char **argv)
     rank->finished = true;
     if (rank->st != LUO_OK && !step->stopped) sim_step_fail(step, rank->st, -1, -1);
     if (--step->running == 0) finish_step(step);
+    sim_actor_ends(step);
+}
+
+void sim_actor_ends(sim_step *step)
+{
+    if (--step->nactors == 0 && step->done) sg_sem_release(step->done);
 }
 
 luo_status sim_step_init(luo_arena *arena, sim_step *step, const sim_net *net, sim_grid *grid)
@@ -183,6 +189,7 @@ static luo_status begin_rank(sim_step *step, int32_t l)
 
 static void start_rank(luo_rank *rank)
 {
+    rank->step->nactors++;
     sg_actor_t actor = sg_actor_init("lane", rank->step->grid->control);
     sg_actor_set_data(actor, rank);
     sg_actor_start(actor, rank_main, 0, NULL);
@@ -212,15 +219,15 @@ static luo_status begin(sim_step *step)
     return LUO_OK;
 }
 
-static void end_actors(sim_step *step)
+void sim_step_close(sim_step *step)
 {
     for (int32_t l = 0; l < step->net->nclasses; l++) sg_sem_destroy(step->ranks[l].sem);
     for (sim_driver *driver = step->drivers; driver; driver = driver->next)
         sg_sem_destroy(driver->sem);
 }
 
-static luo_status run(sim_step *step, const luo_world *world, const luo_change *changes,
-                      int32_t nchanges, bool trace)
+luo_status sim_step_start(sim_step *step, const luo_world *world, const luo_change *changes,
+                          int32_t nchanges, bool trace)
 {
     luo_arena_reset(step->arena, 0);
     *step = (sim_step){.net = step->net,
@@ -237,6 +244,7 @@ static luo_status run(sim_step *step, const luo_world *world, const luo_change *
                        .factors = step->factors,
                        .foreseen = step->foreseen,
                        .has_foreseen = step->has_foreseen,
+                       .done = step->done,
                        .origin = simgrid_get_clock(),
                        .trace = trace,
                        .rounds = step->net->set->staggered ? SIM_ROUNDS : 1,
@@ -249,8 +257,15 @@ static luo_status run(sim_step *step, const luo_world *world, const luo_change *
                        .failed_link = -1};
     LUO_TRY(begin(step));
     for (int32_t l = 0; l < step->net->nclasses; l++) start_rank(&step->ranks[l]);
+    return LUO_OK;
+}
+
+static luo_status run(sim_step *step, const luo_world *world, const luo_change *changes,
+                      int32_t nchanges, bool trace)
+{
+    LUO_TRY(sim_step_start(step, world, changes, nchanges, trace));
     simgrid_run();
-    end_actors(step);
+    sim_step_close(step);
     return step->st == LUO_ENOMEM ? LUO_ENOMEM : LUO_OK;
 }
 
@@ -268,6 +283,12 @@ static luo_status run_ahead(sim_step *step, const luo_world *world, bool *slows)
     step->noise = noise;
     step->update = update;
     return LUO_OK;
+}
+
+luo_status sim_step_foresee(sim_step *step, const luo_world *world, bool *slows)
+{
+    *slows = false;
+    return sim_beside_is_new(step, world) ? run_ahead(step, world, slows) : LUO_OK;
 }
 
 luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,

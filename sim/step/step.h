@@ -224,6 +224,8 @@ struct sim_step {
     const luo_change *changes; /* at_s since the start */
     int32_t nchanges;
     int32_t running; /* classes that have not finished */
+    int32_t nactors; /* of classes and drivers that have not ended */
+    sg_sem_t done;   /* released when the last of them ends; NULL: nobody waits for it */
     bool over;
     int32_t rounds;
     double ended[SIM_ROUNDS]; /* when the last lane of those so far had done its round */
@@ -270,6 +272,15 @@ luo_status sim_step_init(luo_arena *arena, sim_step *step, const sim_net *net, s
  * stands in the step. Errors: LUO_ENOMEM. */
 luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,
                         int32_t nchanges, bool trace);
+/* The same in parts, for who has several steps in one run of SimGrid: the forerun that a new world
+ * asks for, alone (slows: as run_ahead in step.c says); the start of a step, of which the world is
+ * not new; and what is left to do when all its actors have ended. */
+luo_status sim_step_foresee(sim_step *step, const luo_world *world, bool *slows);
+luo_status sim_step_start(sim_step *step, const luo_world *world, const luo_change *changes,
+                          int32_t nchanges, bool trace);
+void sim_step_close(sim_step *step);
+/* An actor of the step is about to end. */
+void sim_actor_ends(sim_step *step);
 double sim_now(const sim_step *step);
 /* A forerun has flows where steps of a ring are asked for. */
 luo_comm_mode sim_step_comm(const sim_step *step);
