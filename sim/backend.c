@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/rng.h"
+#include "sim/jobs/jobs.h"
 #include "sim/memo.h"
 #include "sim/plugin/plugin.h"
 #include "sim/sim.h"
@@ -460,6 +461,7 @@ static luo_status sim_backend_sleep_until(luo_backend_state *backend, double at_
 const luo_backend luo_sim_backend = {
     .name = "sim",
     .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS | LUO_CAP_WHAT_IF | LUO_CAP_PARTS,
+    .jobs = &luo_sim_jobs_backend,
     .describe = sim_describe,
     .open = sim_open,
     .close = sim_close,

@@ -166,6 +166,9 @@ typedef struct luo_backend_state luo_backend_state; /* of the backend */
 typedef struct luo_backend {
     const char *name; /* "sim" "host" "cuda" */
     uint32_t caps;
+    /* The same for one of several jobs on the cluster, whose `options` are a luo_jobs
+     * (core/run/jobs/jobs.h); NULL: it cannot. */
+    const struct luo_backend *jobs;
     /* One line: versions, device, precision. */
     luo_status (*describe)(char *text, size_t size);
     luo_status (*open)(const luo_backend_config *config, luo_backend_state **out, luo_err *err);

@@ -10,6 +10,7 @@
 #include "core/base/quantity.h"
 #include "core/base/vec.h"
 #include "core/run/events/reach.h"
+#include "core/run/jobs/jobs.h"
 #include "core/run/lengths/lengths_run.h"
 #include "core/run/policy/policy.h"
 #include "core/run/real.h"
@@ -378,6 +379,20 @@ bool luo_run_interrupted(const luo_run_job *job)
     return job->opts->interrupted && *job->opts->interrupted;
 }
 
+/* Another job has begun or ended. */
+static luo_status tell_job(void *ctx, const char *job, bool ended, double t_s, luo_err *err)
+{
+    luo_run *run = ctx;
+    const luo_row_event row = {.t_s = t_s,
+                               .step = run->clock.step,
+                               .id = job,
+                               .phase = ended ? LUO_EVENT_PHASE_ENDED : LUO_EVENT_PHASE_FIRED,
+                               .kind = "job",
+                               .target = "",
+                               .detail = ""};
+    return log_event(run, &row, err);
+}
+
 static luo_status steps(luo_run *run, luo_err *err)
 {
     while (!luo_run_is_over(run)) {
@@ -390,6 +405,8 @@ static luo_status steps(luo_run *run, luo_err *err)
         if (luo_run_is_over(run)) break;
         LUO_TRY(luo_run_step(run, err));
         if (run->clock.state != LUO_RUNNING) return LUO_OK;
+        if (run->job.opts->jobs)
+            LUO_TRY(luo_jobs_tell(run->job.opts->jobs, run->clock.t_s, tell_job, run, err));
         if (run->job.sink->boundary)
             LUO_TRY(run->job.sink->boundary(run->job.sink->ctx, run->clock.step,
                                             run->job.scenario->steps, run->clock.t_s,
@@ -447,6 +464,7 @@ luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo
 {
     static const luo_sink nobody = {0};
     luo_run run;
+    if (scenario->njobs > 0) return luo_jobs_run_check(scenario, policy, opts, err);
     const luo_status st = begin(&run, scenario, policy, opts, &nobody, prepare, err);
     end(&run);
     return st;
@@ -469,6 +487,7 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
                           const luo_sink *sink, luo_err *err)
 {
     luo_run run;
+    if (scenario->njobs > 0) return luo_jobs_run_policy(scenario, policy, opts, sink, err);
     luo_status st = begin(&run, scenario, policy, opts, sink, prepare, err);
     if (st == LUO_OK) st = open_backend(&run, err);
     if (st == LUO_OK) st = loop(&run, err);

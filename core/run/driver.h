@@ -38,6 +38,7 @@ typedef struct luo_run_opts {
     bool range;    /* at the end of a simulated run: how sure its step is; some forty steps more */
     int32_t draws; /* with range: steps with drawn constants */
     int32_t ranks;           /* processes, and so devices of a plan, at most; 0: any */
+    struct luo_jobs *jobs;   /* those beside which the run is one; NULL: none */
 } luo_run_opts;
 
 /* Runs scenario under policy number `policy`; rows go to sink as they arise. An event that no

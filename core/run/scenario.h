@@ -220,8 +220,18 @@ typedef struct luo_policy_spec {
     bool planner_default; /* planner_s is not given */
     luo_length_spec lengths;
     luo_training_spec training;
+    int32_t job; /* of `jobs` it runs this one, from 1 on; 0: there are none */
+    bool alone;  /* without the others, to compare with */
     int line, col;
 } luo_policy_spec;
+
+typedef struct luo_job_spec { /* one of several that share the cluster (core/run/jobs/jobs.h) */
+    const char *name;
+    const luo_model *model;
+    const luo_plan *plan; /* no device is in the plans of two jobs */
+    double start_s;
+    int64_t steps;
+} luo_job_spec;
 
 typedef enum luo_checkpoint_kind {
     LUO_CHECKPOINT_NONE,
@@ -257,6 +267,9 @@ typedef struct luo_scenario {
     double compute_sigma, comm_sigma;
     int32_t nloads; /* expert_load, by step; 0: not given */
     const luo_expert_load *loads;
+    int32_t njobs; /* 0: one run, of `model` */
+    const luo_job_spec *jobs;
+    int64_t joint_steps; /* of each job, before later ones are taken for the same; 0: all */
     struct {
         luo_checkpoint_kind kind;
         int64_t every_steps;
