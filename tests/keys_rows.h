@@ -185,6 +185,7 @@ static const char plan[] =
 static const char scenario[] = "tests/golden/inputs/demo-day.yaml";
 static const char experts[] = "tests/golden/inputs/experts.yaml";
 static const char uneven[] = "tests/golden/inputs/uneven.yaml";
+static const char jobs[] = "scenarios/examples/jobs.yaml";
 
 typedef struct row {
     const char *base;
@@ -622,6 +623,15 @@ static const row scenario_rows[] = {
     {scenario, "scenario.extent", "extent:", "extend:", "`extent`"},
     {scenario, "scenario.data", "data:\n  batch:", "dada:\n  batch:", "`data`"},
     {scenario, "scenario.policies", "  - {name: static}\n", "", NULL},
+    {jobs, "scenario.jobs", "jobs:", "jab:", "`jobs`"},
+    {jobs, "scenario.joint_steps", NULL, "joint_steps: 0\n", NULL},
+    {scenario, "scenario.joint_steps", NULL, "joint_steps: 8\n", "`joint_steps` is for `jobs`"},
+    {jobs, "jobs.name", "name: chat", "name: chut", NULL},
+    {jobs, "jobs.model", "llama-1b.yaml, plan: ../plans/job-chat",
+     "tiny-llama.yaml, plan: ../plans/job-chat", "`layers` is 22; model `tiny-llama` has 4"},
+    {jobs, "jobs.plan", "job-chat.json", "job-code.json", "is in the plans of job `chat` and"},
+    {jobs, "jobs.start_s", "start_s: 10", "start_s: 11", NULL},
+    {jobs, "jobs.steps", "steps: 60", "steps: 61", NULL},
     {scenario, "scenario.events",
      "  - {id: longer, kind: lengths, at_step: 1000, lengths: {kind: "
      "fixed, tokens: 8192}}\n",

@@ -13,6 +13,7 @@
 #include "cli/run/progress.h"
 #include "core/io/files.h"
 #include "core/io/result/rundir.h"
+#include "core/run/jobs/jobs.h"
 #include "core/run/policy/policy.h"
 
 /* By which this process was told to end; 0: by none. */
@@ -210,6 +211,9 @@ static luo_status run_all(luo_cli *cli, workers *f, bool *whole)
 static luo_status check_given(luo_cli *cli, const luo_session *s)
 {
     luo_status worst = LUO_OK;
+    luo_err jobs = {0};
+    if (s->scenario->njobs > 0)
+        LUO_TRY(luo_cli_fail(cli, luo_jobs_accepts(&s->run, &jobs), &jobs));
     for (int32_t i = 0; i < s->scenario->npolicies; i++) {
         luo_err err = {0};
         const luo_policy_spec *spec = &s->scenario->policies[i];

@@ -379,12 +379,12 @@ bool luo_run_interrupted(const luo_run_job *job)
     return job->opts->interrupted && *job->opts->interrupted;
 }
 
-/* Another job has begun or ended. */
+/* Another job has begun or ended, in the step that is done. */
 static luo_status tell_job(void *ctx, const char *job, bool ended, double t_s, luo_err *err)
 {
     luo_run *run = ctx;
     const luo_row_event row = {.t_s = t_s,
-                               .step = run->clock.step,
+                               .step = run->clock.step - 1,
                                .id = job,
                                .phase = ended ? LUO_EVENT_PHASE_ENDED : LUO_EVENT_PHASE_FIRED,
                                .kind = "job",

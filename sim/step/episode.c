@@ -126,10 +126,10 @@ static bool skip_periods(engine *e, double period)
     return true;
 }
 
-/* The half that is behind the other is what is far from the last change. */
+/* The first quarter is what the last change may still be felt in. */
 static int64_t settled_cycle(const member *m)
 {
-    return (m->since + 1) / 2;
+    return m->since - m->since / 4;
 }
 
 static double settled_mean(const member *m)

@@ -128,7 +128,7 @@ static void begins_with(const char *page_name, const char *where, const char *te
 static const char *default_of(const luo_doc_field *f)
 {
     const luo_doc_schema *s = &f->value;
-    if (f->required) return " required |";
+    if (luo_doc_field_is_required(f)) return " required |";
     if (!s->otherwise) return "";
     if (s->nwords || s->form == LUO_DOC_FLAG)
         return luo_arena_printf(arena, " `%s` |", s->otherwise);

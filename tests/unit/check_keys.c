@@ -113,7 +113,7 @@ static luo_status read_model(const luo_source *src, luo_str *s)
 
 static bool is_file(const char *base)
 {
-    return base == scenario || base == uneven || base == experts;
+    return base == scenario || base == uneven || base == experts || base == jobs;
 }
 
 /* What is read from a changed base, as text; errors stand in diags. */

@@ -34,7 +34,7 @@ double luo_result_error(const luo_result *r, const luo_result *first)
 static luo_status put_run(luo_table *table, const luo_result *r, const luo_result *runs, int32_t n,
                           luo_err *err)
 {
-    const luo_result *first = &runs[0];
+    const luo_result *first = luo_result_reference(runs, n, r);
     luo_table_text(table, LUO_COL_COMPARE_run, r->name);
     luo_table_text(table, LUO_COL_COMPARE_policy, r->policy);
     luo_table_text(table, LUO_COL_COMPARE_backend, r->backend);
@@ -82,7 +82,7 @@ static void count(luo_jsonw *json, const char *key, int64_t v)
 
 static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *runs, int32_t n)
 {
-    const luo_result *first = &runs[0];
+    const luo_result *first = luo_result_reference(runs, n, r);
     const char *beside = luo_result_beside_best(r, runs, n);
     luo_jsonw_open(json, NULL, '{');
     luo_jsonw_text(json, "run", r->name);
@@ -159,25 +159,38 @@ static void json_seeds(luo_jsonw *json, const luo_seed_stats *s)
     luo_jsonw_text(json, "answer", s->answer);
 }
 
-static void json_all(luo_jsonw *json, const luo_result *runs, int32_t n,
-                     const luo_seed_stats *seeds)
+typedef struct beyond { /* what several runs say together */
+    luo_seed_stats seeds;
+    luo_job_pair *pairs;
+    int32_t npairs;
+} beyond;
+
+static luo_status find_beyond(luo_arena *arena, const luo_result *runs, int32_t n, beyond *out,
+                              luo_diags *diags, luo_err *err)
+{
+    LUO_TRY(luo_job_pairs_of(arena, runs, n, &out->pairs, &out->npairs, diags));
+    return luo_seed_stats_of(arena, runs, n, &out->seeds, err);
+}
+
+static void json_all(luo_jsonw *json, const luo_result *runs, int32_t n, const beyond *all)
 {
     luo_jsonw_text(json, "reference", runs[0].name);
     luo_jsonw_text(json, "goodput", luo_goodput_means);
     luo_jsonw_open(json, "runs", '[');
     for (int32_t i = 0; i < n; i++) json_run(json, &runs[i], runs, n);
     luo_jsonw_close(json);
-    json_seeds(json, seeds);
+    luo_job_pairs_json(json, all->pairs, all->npairs);
+    json_seeds(json, &all->seeds);
 }
 
 static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, int32_t n,
-                             const luo_seed_stats *seeds, luo_err *err)
+                             const beyond *all, luo_err *err)
 {
     luo_str text = {0}, path = {0};
     luo_jsonw json = luo_jsonw_start(&text);
     luo_jsonw_open(&json, NULL, '{');
     luo_jsonw_text(&json, "schema", "luoshu.compare/1");
-    json_all(&json, runs, n, seeds);
+    json_all(&json, runs, n, all);
     luo_jsonw_close(&json);
     luo_str_addf(&path, "%s/compare.json", o->out);
     const luo_status st = text.failed || path.failed
@@ -187,7 +200,7 @@ static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, 
     luo_str_free(&path);
     if (!o->json) return st;
     luo_jsonw_open(o->json, "compared", '{');
-    json_all(o->json, runs, n, seeds);
+    json_all(o->json, runs, n, all);
     luo_jsonw_close(o->json);
     return st;
 }
@@ -263,36 +276,39 @@ static luo_status compare_pair(luo_arena *arena, const luo_compare_opts *o, cons
     return LUO_ENO;
 }
 
-/* Then its steps are other ones, not slower or faster ones. */
-static bool other_seed(const luo_result *a, const luo_result *b)
+/* Of another seed or job, its steps are other ones, not slower or faster ones. */
+static bool no_pair(const luo_result *a, const luo_result *b)
 {
+    if (a->job && b->job && strcmp(a->job, b->job) != 0) return true;
     return strcmp(a->seed, b->seed) != 0 && strcmp(a->backend, b->backend) == 0;
 }
 
-static void say(const luo_result *runs, int32_t n, const luo_seed_stats *seeds, luo_str *answer,
+static void say(const luo_result *runs, int32_t n, const beyond *all, luo_str *answer,
                 luo_str *notes)
 {
-    if (seeds->answer[0])
-        luo_str_addf(answer, "%s\n", seeds->answer);
+    if (all->npairs > 0)
+        luo_job_pairs_say(answer, all->pairs, all->npairs);
+    else if (all->seeds.answer[0])
+        luo_str_addf(answer, "%s\n", all->seeds.answer);
     else
         luo_compare_answer(answer, runs, n);
     luo_compare_notes(notes, runs, n);
 }
 
 luo_status luo_compare_say(luo_arena *arena, const luo_result *runs, int32_t n, luo_str *answer,
-                           luo_str *notes, luo_err *err)
+                           luo_str *notes, luo_diags *diags, luo_err *err)
 {
-    luo_seed_stats seeds;
-    LUO_TRY(luo_seed_stats_of(arena, runs, n, &seeds, err));
-    say(runs, n, &seeds, answer, notes);
+    beyond all;
+    LUO_TRY(find_beyond(arena, runs, n, &all, diags, err));
+    say(runs, n, &all, answer, notes);
     return answer->failed || notes->failed ? luo_err_nomem(err) : LUO_OK;
 }
 
-static void say_all(const luo_result *runs, int32_t n, const luo_seed_stats *seeds, luo_str *text)
+static void say_all(const luo_result *runs, int32_t n, const beyond *all, luo_str *text)
 {
     luo_str notes = {0};
     luo_str answer = {0};
-    say(runs, n, seeds, &answer, &notes);
+    say(runs, n, all, &answer, &notes);
     luo_str_add(text, luo_str_get(&answer));
     luo_compare_table(text, runs, n);
     luo_str_add(text, luo_str_get(&notes));
@@ -305,19 +321,20 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
                                int32_t n, luo_str *text, luo_diags *diags)
 {
     luo_err err = {0};
-    luo_seed_stats seeds;
+    beyond all;
     luo_status st = luo_file_make_dir(o->out, &err), answer = LUO_OK;
-    if (st == LUO_OK) st = luo_seed_stats_of(arena, runs, n, &seeds, &err);
+    if (st == LUO_OK) st = find_beyond(arena, runs, n, &all, diags, &err);
     if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
-    if (st == LUO_OK) st = write_json(o, runs, n, &seeds, &err);
-    if (st != LUO_OK) return luo_diags_err(diags, &err);
-    say_all(runs, n, &seeds, text);
+    if (st == LUO_OK) st = write_json(o, runs, n, &all, &err);
+    if (st == LUO_OK) st = luo_job_pairs_write(o->out, all.pairs, all.npairs, &err);
+    if (st != LUO_OK) return err.text[0] ? luo_diags_err(diags, &err) : st;
+    say_all(runs, n, &all, text);
     luo_op_table *ops = luo_op_table_new(arena, n);
     st = !ops                        ? LUO_ENOMEM
          : n > 1 && runs[0].measured ? luo_op_table_read(ops, 0, &runs[0], diags)
                                      : LUO_OK;
     for (int32_t i = 1; st == LUO_OK && i < n; i++) {
-        if (other_seed(&runs[0], &runs[i]) || !runs[0].measured || !runs[i].measured) continue;
+        if (no_pair(&runs[0], &runs[i]) || !runs[0].measured || !runs[i].measured) continue;
         st = compare_pair(arena, o, runs, n, i, ops, text, diags);
         if (st != LUO_ENO) continue;
         answer = st; /* the other pairs are written all the same */
@@ -325,7 +342,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     }
     luo_op_table_free(ops);
     if (st == LUO_OK) st = luo_compare_predicted(arena, o->out, runs, n, diags);
-    if (st == LUO_OK) st = luo_compare_seeds(arena, o->out, runs, n, &seeds, text, diags);
+    if (st == LUO_OK) st = luo_compare_seeds(arena, o->out, runs, n, &all.seeds, text, diags);
     return st != LUO_OK ? st : answer;
 }
 

@@ -18,10 +18,14 @@ typedef struct luo_compare_opts {
 luo_status luo_compare_read(luo_arena *arena, const char *const *paths, int32_t npaths,
                             luo_result **runs, int32_t *n, luo_diags *diags);
 
-/* What stands above and below the table: one sentence, or nothing; lines of ranges, and of runs
- * that are not whole. Pre: luo_compare_read. Errors: LUO_ENOMEM. */
+/* What stands above and below the table: one sentence, of jobs one each, or nothing; lines of
+ * ranges, and of runs that are not whole. Pre: luo_compare_read. Errors: LUO_ENOMEM; of jobs those
+ * of their tables, in diags. */
 luo_status luo_compare_say(luo_arena *arena, const luo_result *runs, int32_t n, luo_str *answer,
-                           luo_str *notes, luo_err *err);
+                           luo_str *notes, luo_diags *diags, luo_err *err);
+
+/* What a run is held against: the first, a job the same one alone. r is one of runs. */
+const luo_result *luo_result_reference(const luo_result *runs, int32_t n, const luo_result *r);
 
 /* The table for people, cell by cell. */
 enum { LUO_COMPARE_CELLS = 14, LUO_COMPARE_CELL = 24 };
@@ -29,8 +33,8 @@ typedef char luo_compare_row[LUO_COMPARE_CELLS][LUO_COMPARE_CELL];
 const char *luo_compare_title(int cell);
 const char *luo_compare_unit(int cell);    /* "": none */
 const char *luo_compare_meaning(int cell); /* of the column of compare.csv that it is made of */
-/* Cells of a run beside the first one. */
-void luo_compare_fill(luo_compare_row out, const luo_result *run, const luo_result *first);
+/* Cells of a run beside its reference. */
+void luo_compare_fill(luo_compare_row out, const luo_result *run, const luo_result *reference);
 
 typedef struct luo_seed_pair { /* of policies, seed by seed */
     int32_t run, other;

@@ -52,6 +52,26 @@ luo_status luo_seed_stats_of(luo_arena *arena, const luo_result *runs, int32_t n
  * the answer to text; nothing, and no such files, if there are none. */
 luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
                              const luo_seed_stats *stats, luo_str *text, luo_diags *diags);
+/* job_pairs.c: a job of several on one cluster, beside the others and alone. */
+typedef struct luo_job_pair {
+    const luo_result *run, *alone;
+    const char *others;    /* names, with commas; "": none ran meanwhile */
+    int64_t beside_steps;  /* of `run`, in which another job ran */
+    double beside_step_s;  /* their mean */
+    int part;              /* of the time of a step (luo_result_time_name) what grew most .. */
+    double part_s;         /* .. by so much in the mean; part -1: nothing grew */
+    const char *link, *class; /* of links that other jobs use too the fullest; NULL: none */
+} luo_job_pair;
+/* Of runs that have both, from their files. Errors: LUO_ENOMEM; those of tables, in diags. */
+luo_status luo_job_pairs_of(luo_arena *arena, const luo_result *runs, int32_t n, luo_job_pair **out,
+                            int32_t *npairs, luo_diags *diags);
+/* By how much a step is longer than alone, over that; NAN: nobody was beside it. */
+double luo_job_pair_slower(const luo_job_pair *pair);
+void luo_job_pairs_say(luo_str *text, const luo_job_pair *pairs, int32_t n); /* a sentence each */
+void luo_job_pairs_json(luo_jsonw *json, const luo_job_pair *pairs, int32_t n);
+/* OUT/jobs.csv; nothing without pairs. */
+luo_status luo_job_pairs_write(const char *out, const luo_job_pair *pairs, int32_t n, luo_err *err);
+
 /* compare_text.c: what goodput is, of every run alike, finished or lost. */
 extern const char luo_goodput_means[];
 void luo_compare_table(luo_str *text, const luo_result *runs, int32_t n);

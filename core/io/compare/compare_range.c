@@ -34,6 +34,7 @@ static const luo_result *best_of_seed(const luo_result *runs, int32_t n, const c
 
 const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, int32_t n)
 {
+    if (r->job) return ""; /* jobs are no choice */
     const luo_result *best = has_range(r) ? best_of_seed(runs, n, r->seed) : NULL;
     if (!best) return "";
     if (best == r) return "best";
@@ -82,7 +83,7 @@ void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n)
     luo_time_range_say_parts(&parts, shown->range);
     luo_str_addf(text, "%s%s\n", parts.len ? "; " : "", luo_str_get(&parts));
     luo_str_free(&parts);
-    if (ranges < 2) return;
+    if (ranges < 2 || runs[0].job) return;
     list_those(text, runs, n, "best", "best: ");
     list_those(text, runs, n, "slower", "; slower by more than the range: ");
     list_those(text, runs, n, "within_range", "; within the range of it: ");

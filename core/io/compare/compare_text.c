@@ -71,7 +71,7 @@ static void put_range(char out[WIDTH], const luo_result *r)
     luo_str_free(&text);
 }
 
-void luo_compare_fill(luo_compare_row out, const luo_result *r, const luo_result *first)
+void luo_compare_fill(luo_compare_row out, const luo_result *r, const luo_result *reference)
 {
     if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
     snprintf(out[1], WIDTH, "%s", luo_run_state_name(r->state));
@@ -86,7 +86,7 @@ void luo_compare_fill(luo_compare_row out, const luo_result *r, const luo_result
     put_count(out[10], r->switches);
     put_count(out[11], r->restarts);
     put_num(out[12], 100 * r->peak_memory_ratio, 1);
-    put_num(out[13], luo_result_speedup(r, first), 3);
+    put_num(out[13], luo_result_speedup(r, reference), 3);
 }
 
 static void put_row(luo_str *text, const luo_compare_row cells, const int *width)
@@ -124,13 +124,13 @@ void luo_compare_table(luo_str *text, const luo_result *runs, int32_t n)
     widen_columns(width, head[0]);
     widen_columns(width, head[1]);
     for (int32_t i = 0; i < n; i++) {
-        luo_compare_fill(cells, &runs[i], &runs[0]);
+        luo_compare_fill(cells, &runs[i], luo_result_reference(runs, n, &runs[i]));
         widen_columns(width, cells);
     }
     put_row(text, head[0], width);
     put_row(text, head[1], width);
     for (int32_t i = 0; i < n; i++) {
-        luo_compare_fill(cells, &runs[i], &runs[0]);
+        luo_compare_fill(cells, &runs[i], luo_result_reference(runs, n, &runs[i]));
         put_row(text, cells, width);
     }
 }

@@ -224,7 +224,9 @@ static void check_map(luo_doc *doc, const luo_doc_node *node, const luo_doc_sche
         if (i < n) given[i] = true;
     }
     for (int i = 0; i < n; i++)
-        if (fields[i].required && !excused[i] && !given[i]) luo_doc_missing(doc, node, names[i]);
+        if (fields[i].required && !excused[i] && !given[i] &&
+            (luo_doc_field_is_required(&fields[i]) || !luo_doc_get(node, fields[i].required)))
+            luo_doc_missing(doc, node, names[i]);
     if (schema->check && doc->diags->n_errors == before) schema->check(doc, node);
 }
 

@@ -54,10 +54,17 @@ typedef struct luo_doc_field {
      * key that may be left out and has no `otherwise` the cell before it too, what holds without
      * the key: "unlimited | disk of a node, reading". */
     const char *says;
-    bool required;
+    const char *required; /* NULL: it may be left out; "": it may not; else unless that key of the
+                             same map is given */
     size_t at; /* in the struct */
     luo_doc_schema value;
 } luo_doc_field;
+
+/* Is it required whatever else is given? */
+static inline bool luo_doc_field_is_required(const luo_doc_field *field)
+{
+    return field->required && !*field->required;
+}
 
 /* A kind of file of ours: everything that is known of its keys. Readers check with it, and
  * docs/formats.md is held to it (tests/unit/check_docs.c). */
@@ -72,8 +79,9 @@ const luo_doc_kind *const *luo_doc_kinds(int *n);
 
 /* Rows of a table of fields: the key, whether it is required, where it stands in C, what is good.
  * Of a number that may be left out and has no default, luo_doc_get tells whether it was given. */
-#define LUO_DOC_OPT false
-#define LUO_DOC_REQ true
+#define LUO_DOC_OPT NULL
+#define LUO_DOC_REQ ""
+#define LUO_DOC_UNLESS(key) key /* required unless that key is given */
 #define LUO_DOC_UNCOUNTED SIZE_MAX
 #define LUO_DOC_COUNT(table) (sizeof(table) / sizeof((table)[0]))
 /* A word of a list (core/base/words.h). */

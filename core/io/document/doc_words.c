@@ -123,13 +123,13 @@ void luo_doc_add_column(luo_str *text, const luo_csv_column *column)
 /* A key without a default of its own says what holds without it before its meaning. */
 static bool says_both(const luo_doc_field *field)
 {
-    return !field->required && !field->value.otherwise;
+    return !luo_doc_field_is_required(field) && !field->value.otherwise;
 }
 
 void luo_doc_add_default(luo_str *text, const luo_doc_field *field)
 {
     const char *otherwise = field->value.otherwise;
-    if (field->required) {
+    if (luo_doc_field_is_required(field)) {
         luo_str_add(text, "required");
     } else if (otherwise) {
         if (*otherwise) luo_str_addf(text, "default %s", otherwise);

@@ -97,7 +97,7 @@ static void write_fields(luo_jsonw *json, const luo_doc_schema *schema, const ch
     luo_jsonw_close(json);
     luo_jsonw_open(json, "required", '[');
     for (const luo_doc_field *f = schema->fields; f->key; f++)
-        if (f->required) luo_jsonw_text(json, NULL, f->key);
+        if (luo_doc_field_is_required(f)) luo_jsonw_text(json, NULL, f->key);
     luo_jsonw_close(json);
     luo_jsonw_bool(json, "additionalProperties", false);
 }

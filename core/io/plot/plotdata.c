@@ -290,6 +290,14 @@ typedef struct mark {
     char kind[24], label[128];
 } mark;
 
+/* Events are marked when they begin, other jobs when they end, too. */
+static bool is_marked(const char *kind, const char *phase)
+{
+    const bool job = strcmp(kind, "job") == 0;
+    return strcmp(phase, luo_event_phase_name(LUO_EVENT_PHASE_FIRED)) == 0 ||
+           (job && strcmp(phase, luo_event_phase_name(LUO_EVENT_PHASE_ENDED)) == 0);
+}
+
 /* A mark needs 1/MARKS of the width. */
 static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags *diags, mark *out,
                              int32_t *n)
@@ -300,14 +308,19 @@ static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags 
     while (in && *n <= MARKS && luo_csv_next(in, c)) {
         const char *kind = c[LUO_COL_EVENTS_kind].text;
         const double t_s = c[LUO_COL_EVENTS_t_s].number;
-        if (strcmp(c[LUO_COL_EVENTS_phase].text, luo_event_phase_name(LUO_EVENT_PHASE_FIRED)) != 0)
-            continue;
+        const char *phase = c[LUO_COL_EVENTS_phase].text;
+        if (!is_marked(kind, phase)) continue;
         if (*n > 0 && t_s - out[*n - 1].t_s < run->total_s / MARKS) continue;
         mark *m = &out[(*n)++];
         *m = (mark){.t_s = t_s, .breaks = strcmp(kind, "straggler") && strcmp(kind, "link")};
         snprintf(m->kind, sizeof m->kind, "%s", kind);
-        mark_label(m->label, sizeof m->label, kind, c[LUO_COL_EVENTS_target].text,
-                   &c[LUO_COL_EVENTS_value]);
+        if (strcmp(kind, "job") == 0)
+            snprintf(m->label, sizeof m->label, "%s %s", c[LUO_COL_EVENTS_id].text,
+                     strcmp(phase, luo_event_phase_name(LUO_EVENT_PHASE_FIRED)) ? "ends"
+                                                                               : "begins");
+        else
+            mark_label(m->label, sizeof m->label, kind, c[LUO_COL_EVENTS_target].text,
+                       &c[LUO_COL_EVENTS_value]);
     }
     return luo_csv_close(in);
 }

@@ -125,7 +125,7 @@ static luo_status read_cluster(luo_scenario_reader *reader, const luo_source *sr
                                     &reader->cluster, reader->doc.diags);
 }
 
-static luo_status read_model(luo_scenario_reader *reader, const luo_source *src)
+luo_status luo_scenario_read_model(luo_scenario_reader *reader, const luo_source *src)
 {
     luo_overrides set = changes_of(reader, "model.");
     if (reader->overrides) set.dtype = reader->overrides->dtype;
@@ -397,7 +397,7 @@ static void take_scalars(luo_scenario_reader *reader)
                       sc->name, luo_name_fault(sc->name));
     take_checkpoint(reader);
     take_costs(reader);
-    take_data(reader);
+    if (!luo_doc_get(reader->doc.root, "jobs")) take_data(reader);
 }
 
 /* ---- stack and its values ---- */
@@ -449,16 +449,19 @@ static void take_hash(luo_scenario_reader *reader)
 static void take_all(luo_scenario_reader *reader)
 {
     const luo_doc_node *plan = luo_doc_get(reader->doc.root, "plan");
+    const luo_doc_node *model = luo_doc_get(reader->doc.root, "model");
     luo_scenario_file(reader, luo_doc_get(reader->doc.root, "cluster"), "cluster", "cluster",
                       read_cluster);
-    luo_scenario_file(reader, luo_doc_get(reader->doc.root, "model"), "model", "model", read_model);
     reader->sc->cluster = reader->cluster;
+    if (model)
+        luo_scenario_file(reader, model, "model", "model", luo_scenario_read_model);
     reader->sc->model = reader->model;
     take_stack(reader);
     if (plan && *plan->text) reader->sc->plan = luo_scenario_take_plan(reader, plan, "plan");
     luo_scenario_take_processes(reader);
     luo_scenario_take_events(reader);
-    luo_scenario_take_policies(reader);
+    if (luo_doc_get(reader->doc.root, "jobs")) luo_scenario_take_jobs(reader);
+    else luo_scenario_take_policies(reader);
     take_scalars(reader);
     if (reader->doc.st == LUO_OK) take_hash(reader);
 }

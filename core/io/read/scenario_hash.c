@@ -303,6 +303,21 @@ static json_t *traces_json(const luo_scenario_yaml *y)
     return a;
 }
 
+/* Models and plans are among the files. */
+static void jobs_json(json_t *o, const luo_scenario *sc)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < sc->njobs; i++) {
+        json_t *job = json_object();
+        text(job, "name", sc->jobs[i].name);
+        num(job, "start_s", sc->jobs[i].start_s);
+        whole(job, "steps", sc->jobs[i].steps);
+        json_array_append_new(list, job);
+    }
+    json_object_set_new(o, "jobs", list);
+    whole(o, "joint_steps", sc->joint_steps);
+}
+
 luo_status luo_scenario_canonical(luo_str *text, const luo_scenario *sc,
                                   const luo_named_hash *files, int32_t n, int32_t own_events,
                                   const luo_scenario_yaml *y)
@@ -316,6 +331,7 @@ luo_status luo_scenario_canonical(luo_str *text, const luo_scenario *sc,
         json_array_append_new(processes, process_json(&sc->processes[i]));
     for (int32_t i = 0; i < sc->npolicies; i++)
         json_array_append_new(policies, policy_json(&sc->policies[i]));
+    if (sc->njobs > 0) jobs_json(o, sc);
     json_object_set_new(o, "events", events);
     json_object_set_new(o, "processes", processes);
     json_object_set_new(o, "policies", policies);

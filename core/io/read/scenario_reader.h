@@ -34,6 +34,10 @@ bool luo_scenario_file(luo_scenario_reader *reader, const luo_doc_node *node, co
 void luo_scenario_take_events(luo_scenario_reader *r);
 void luo_scenario_take_processes(luo_scenario_reader *reader);
 void luo_scenario_take_policies(luo_scenario_reader *reader);
+/* The same of `jobs`, with the policies that run them (scenario_jobs.c). */
+void luo_scenario_take_jobs(luo_scenario_reader *reader);
+/* A model file, with what `--set model.PATH=VALUE` says, into reader->model. */
+luo_scenario_read_fn luo_scenario_read_model;
 /* Plan file at node, checked against cluster and model; NULL: an error, already reported. */
 const luo_plan *luo_scenario_take_plan(luo_scenario_reader *reader, const luo_doc_node *node,
                                        const char *name);

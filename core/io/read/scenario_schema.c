@@ -263,6 +263,18 @@ FIELDS trace_fields[] = {LUO_DOC_TEXT("file", REQ, luo_trace_yaml, file, "an eve
                          LUO_DOC_END};
 static const luo_doc_schema trace_entry = LUO_DOC_STRUCT_OF(luo_trace_yaml, trace_fields, NULL);
 
+FIELDS job_fields[] = {
+    LUO_DOC_TEXT("name", REQ, luo_job_yaml, name,
+                 "name of its run; that of the job without the others is `NAME-alone`"),
+    LUO_DOC_TEXT("model", REQ, luo_job_yaml, model, "path of its model, as `model`"),
+    LUO_DOC_TEXT("plan", REQ, luo_job_yaml, plan,
+                 "path of its plan; no device is in the plans of two jobs"),
+    LUO_DOC_FLOAT_OR("start_s", luo_job_yaml, start_s, "0", DATE, "when its first step begins"),
+    LUO_DOC_INT("steps", OPT, luo_job_yaml, steps, LUO_WITHIN(1, 1e12),
+                "those of `extent` | number of its steps"),
+    LUO_DOC_END};
+static const luo_doc_schema job_entry = LUO_DOC_STRUCT_OF(luo_job_yaml, job_fields, NULL);
+
 FIELDS extent_fields[] = {LUO_DOC_INT("steps", OPT, struct luo_extent_yaml, steps,
                                       LUO_WITHIN(1, 1e12), "one of both | number of steps"),
                           LUO_DOC_FLOAT("duration_s", OPT, struct luo_extent_yaml, duration_s,
@@ -338,8 +350,9 @@ FIELDS scenario_fields[] = {
                  "name of the result set, unless `--out` gives one"),
     LUO_DOC_INT_OR("seed", luo_scenario_yaml, seed, "0", LUO_FROM(0), "seed of all random draws"),
     LUO_DOC_TEXT("cluster", REQ, luo_scenario_yaml, cluster, "path of a cluster file"),
-    LUO_DOC_TEXT("model", REQ, luo_scenario_yaml, model,
-                 "path of a model file or of a Hugging Face `config.json`"),
+    LUO_DOC_TEXT("model", LUO_DOC_UNLESS("jobs"), luo_scenario_yaml, model,
+                 "required unless `jobs` | path of a model file or of a Hugging Face "
+                 "`config.json`"),
     LUO_DOC_TEXT("plan", OPT, luo_scenario_yaml, plan,
                  "none | path of the first plan; empty: `planner` makes it"),
     LUO_DOC_MAPPING("planner", OPT, luo_scenario_yaml, planner, planner_fields, luo_check_planner,
@@ -349,8 +362,15 @@ FIELDS scenario_fields[] = {
     LUO_DOC_MAPPING(
         "data", OPT, luo_scenario_yaml, data, data_fields, luo_check_data,
         "those of the plan | what a step trains on; a planner needs `batch` and `lengths`"),
-    LUO_DOC_SEQ("policies", REQ, luo_scenario_yaml, policies, policies_count, policy_entry, 0,
-                "what is compared; every policy meets the same events"),
+    LUO_DOC_SEQ("policies", LUO_DOC_UNLESS("jobs"), luo_scenario_yaml, policies,
+                policies_count, policy_entry, 0,
+                "required unless `jobs` | what is compared; every policy meets the same events"),
+    LUO_DOC_SEQ("jobs", OPT, luo_scenario_yaml, jobs, jobs_count, job_entry, 0,
+                "none | training jobs that share the cluster's links, each beside the others and "
+                "alone; instead of a model and policies"),
+    LUO_DOC_INT_OR("joint_steps", luo_scenario_yaml, joint_steps, "64", LUO_WITHIN(0, 1e6),
+                   "of `jobs`: steps of each that are simulated while the same jobs run, before "
+                   "later ones are taken for the same; 0: all"),
     LUO_DOC_SEQ("events", OPT, luo_scenario_yaml, events, events_count, event_entry, 0,
                 "none | what happens"),
     LUO_DOC_SEQ("processes", OPT, luo_scenario_yaml, processes, processes_count, process_entry, 0,
@@ -371,6 +391,7 @@ FIELDS scenario_fields[] = {
     LUO_DOC_TEXT("stack", OPT, luo_scenario_yaml, stack,
                  "`luoshu-cuda` | path of a stack file, or the name of a built-in one"),
     LUO_DOC_END};
-static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(luo_scenario_yaml, scenario_fields, NULL);
+static const luo_doc_schema schema = 
+    LUO_DOC_STRUCT_OF(luo_scenario_yaml, scenario_fields, luo_check_scenario);
 
 const luo_doc_kind luo_doc_scenario = {"scenario", &schema};

@@ -73,6 +73,12 @@ typedef struct luo_trace_yaml {
     double start_s, time_scale;
 } luo_trace_yaml;
 
+typedef struct luo_job_yaml {
+    const char *name, *model, *plan;
+    double start_s;
+    int64_t steps;
+} luo_job_yaml;
+
 typedef struct luo_scenario_yaml {
     const char *schema, *name, *cluster, *model, *plan, *stack;
     int64_t seed;
@@ -91,7 +97,9 @@ typedef struct luo_scenario_yaml {
     luo_policy_yaml *policies;
     luo_event_yaml *events, *processes;
     luo_trace_yaml *traces;
-    uint32_t policies_count, events_count, processes_count, traces_count;
+    luo_job_yaml *jobs;
+    int64_t joint_steps;
+    uint32_t policies_count, events_count, processes_count, traces_count, jobs_count;
     struct luo_noise_yaml {
         double compute_sigma, comm_sigma;
     } noise;
@@ -118,7 +126,8 @@ typedef struct luo_scenario_yaml {
 /* Contradictions within one map (scenario_check.c). */
 luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
     luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component, luo_check_planner,
-    luo_check_checkpoint, luo_check_life, luo_check_expert_load, luo_check_training;
+    luo_check_checkpoint, luo_check_life, luo_check_expert_load, luo_check_training,
+    luo_check_scenario;
 
 /* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
  * in files[0..n), named

@@ -72,7 +72,8 @@ static void put_table(report_page *page)
     }
     put(page, "</tr></thead>\n<tbody>\n");
     for (int32_t i = 0; i < page->nruns; i++) {
-        luo_compare_fill(cells, &page->runs[i], &page->runs[0]);
+        luo_compare_fill(cells, &page->runs[i],
+                         luo_result_reference(page->runs, page->nruns, &page->runs[i]));
         put(page, is_best(page, i) ? "<tr class=\"best\">" : "<tr>");
         for (int c = 0; c < LUO_COMPARE_CELLS; c++) {
             put(page, "<td>");
@@ -320,7 +321,7 @@ static luo_status put_data(report_page *page)
 static luo_status fill(report_page *page)
 {
     LUO_TRY(luo_compare_say(page->arena, page->runs, page->nruns, &page->answer, &page->notes,
-                            &page->err));
+                            page->diags, &page->err));
     put_head(page);
     put_table(page);
     put_places(page);

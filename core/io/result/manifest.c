@@ -121,6 +121,18 @@ static void plans(luo_jsonw *json, const luo_rundir *dir)
     luo_jsonw_close(json);
 }
 
+/* Of a run of a job, which one, and whether it ran without the others. */
+static void job(luo_jsonw *json, const luo_rundir_opts *opts)
+{
+    const luo_scenario *scenario = opts->scenario;
+    for (int32_t i = 0; i < scenario->npolicies; i++) {
+        const luo_policy_spec *spec = &scenario->policies[i];
+        if (spec->job == 0 || strcmp(spec->label, opts->policy) != 0) continue;
+        luo_jsonw_text(json, "job", scenario->jobs[spec->job - 1].name);
+        luo_jsonw_bool(json, "alone", spec->alone);
+    }
+}
+
 luo_status luo_rundir_manifest(const luo_rundir *dir, luo_run_state state, int exit_code,
                                luo_err *err)
 {
@@ -137,6 +149,7 @@ luo_status luo_rundir_manifest(const luo_rundir *dir, luo_run_state state, int e
     luo_jsonw_close(&json);
     luo_jsonw_text(&json, "backend", o->backend);
     luo_jsonw_text(&json, "policy", o->policy);
+    job(&json, o);
     luo_jsonw_text(&json, "scenario", o->scenario->name);
     texts(&json, "argv", o->argv, o->argc);
     texts(&json, "overrides", o->overrides, o->noverrides);

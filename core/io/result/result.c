@@ -123,6 +123,8 @@ static void read_manifest(reader *r, luo_result *out)
     out->scenario = text_of(r, r->root, "scenario");
     out->policy = text_of(r, r->root, "policy");
     out->backend = text_of(r, r->root, "backend");
+    out->job = luo_doc_text(r->root, "job");
+    out->alone = out->job && luo_doc_is(luo_doc_get(r->root, "alone"), "true");
     out->scenario_hash = text_of(r, r->root, "scenario_hash");
     out->seed = luo_doc_int(seed, &whole) ? seed->text : text_of(r, r->root, "seed");
     out->state = state_of(r);

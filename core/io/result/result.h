@@ -19,6 +19,8 @@ const char *luo_result_time_name(int i);
 typedef struct luo_result {
     const char *dir, *name; /* as given; its last part */
     const char *scenario, *policy, *backend;
+    const char *job; /* of several on a cluster that it ran; NULL: there were none */
+    bool alone;      /* without the others */
     luo_run_state state;
     const char *seed; /* decimal */
     const char *scenario_hash;

@@ -18,7 +18,7 @@ static luo_scenario own_scenario(const luo_scenario *scenario, const luo_policy_
     return own;
 }
 
-static luo_status check_backend(const luo_run_opts *opts, luo_err *err)
+luo_status luo_jobs_accepts(const luo_run_opts *opts, luo_err *err)
 {
     if (!opts->backend->jobs)
         return luo_err_set(err, LUO_EINPUT,
@@ -86,7 +86,7 @@ luo_status luo_jobs_run_policy(const luo_scenario *scenario, int32_t policy,
     const luo_scenario own = own_scenario(scenario, spec);
     luo_run_opts how = *opts;
     luo_jobs jobs;
-    LUO_TRY(check_backend(opts, err));
+    LUO_TRY(luo_jobs_accepts(opts, err));
     if (spec->alone) return luo_run_policy(&own, 0, &how, sink, err);
     luo_arena *arena = luo_arena_new(1 << 20);
     if (!arena) return luo_err_nomem(err);
@@ -105,7 +105,7 @@ luo_status luo_jobs_run_check(const luo_scenario *scenario, int32_t policy,
     const luo_policy_spec *spec = &scenario->policies[policy];
     const luo_scenario own = own_scenario(scenario, spec);
     const luo_programs *set;
-    LUO_TRY(check_backend(opts, err));
+    LUO_TRY(luo_jobs_accepts(opts, err));
     luo_arena *arena = luo_arena_new(1 << 20);
     if (!arena) return luo_err_nomem(err);
     luo_status st = compile(arena, scenario, spec->job - 1, &set, err);
@@ -113,25 +113,33 @@ luo_status luo_jobs_run_check(const luo_scenario *scenario, int32_t policy,
     return st == LUO_OK ? luo_run_check(&own, 0, opts, err) : st;
 }
 
-static luo_status tell_date(bool *told, double at_s, double t_s, const char *job, bool ended,
-                            luo_jobs_tell_fn *tell, void *ctx, luo_err *err)
+/* Of the dates that are not told the first; false: none until t_s. Who has ended before the run is
+ * none of it, who has begun before it runs when it begins. */
+static bool next_date(luo_jobs *jobs, double t_s, int32_t *job, bool *ended, double *at_s)
 {
-    if (*told || at_s > t_s) return LUO_OK;
-    *told = true;
-    return at_s < 0 ? LUO_OK : tell(ctx, job, ended, at_s, err); /* before the run */
+    const double begin = jobs->scenario->jobs[jobs->own].start_s;
+    *at_s = HUGE_VAL;
+    for (int32_t i = 0; i < jobs->scenario->njobs; i++) {
+        const bool begun = jobs->told_began[i];
+        const double at = begun ? jobs->ended_s[i] - begin : fmax(0, jobs->began_s[i] - begin);
+        if (i == jobs->own || jobs->told_ended[i] || jobs->ended_s[i] < begin || at >= *at_s)
+            continue;
+        *job = i;
+        *ended = begun;
+        *at_s = at;
+    }
+    return *at_s <= t_s;
 }
 
 luo_status luo_jobs_tell(luo_jobs *jobs, double t_s, luo_jobs_tell_fn *tell, void *ctx,
                          luo_err *err)
 {
-    const luo_job_spec *spec = jobs->scenario->jobs;
-    const double begin = spec[jobs->own].start_s;
-    for (int32_t i = 0; i < jobs->scenario->njobs; i++) {
-        if (i == jobs->own) continue;
-        LUO_TRY(tell_date(&jobs->told_began[i], jobs->began_s[i] - begin, t_s, spec[i].name, false,
-                          tell, ctx, err));
-        LUO_TRY(tell_date(&jobs->told_ended[i], jobs->ended_s[i] - begin, t_s, spec[i].name, true,
-                          tell, ctx, err));
+    int32_t job = 0;
+    bool ended = false;
+    double at_s;
+    while (next_date(jobs, t_s, &job, &ended, &at_s)) {
+        *(ended ? &jobs->told_ended[job] : &jobs->told_began[job]) = true;
+        LUO_TRY(tell(ctx, jobs->scenario->jobs[job].name, ended, at_s, err));
     }
     return LUO_OK;
 }

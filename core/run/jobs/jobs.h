@@ -19,16 +19,19 @@ typedef struct luo_jobs {
     int64_t traced; /* so many steps may be asked for with a trace each time steps are simulated */
 } luo_jobs;
 
+/* Can jobs be run so? Errors: LUO_EINPUT the backend runs one job at a time, or collectives have no
+ * contention (`--comm model`). */
+luo_status luo_jobs_accepts(const luo_run_opts *opts, luo_err *err);
+
 /* luo_run_policy and luo_run_check of a policy of a job. Pre: scenario->njobs > 0.
- * Errors: theirs; LUO_EINPUT the backend runs one job alone, or collectives have no contention
- * (`--comm model`). Cost: every job simulates all of them. */
+ * Errors: theirs, and those of luo_jobs_accepts. Cost: every job simulates all of them. */
 luo_status luo_jobs_run_policy(const luo_scenario *scenario, int32_t policy,
                                const luo_run_opts *opts, const luo_sink *sink, luo_err *err);
 luo_status luo_jobs_run_check(const luo_scenario *scenario, int32_t policy,
                               const luo_run_opts *opts, luo_err *err);
 
-/* The dates that lie in the run of `own` until t_s of its clock, each told once, to `tell`: a job
- * has begun, or ended. */
+/* The dates that lie in the run of `own` until t_s of its clock, ascending and each told once, to
+ * `tell`: another job has begun, or ended. One that runs when `own` begins has begun at 0. */
 typedef luo_status luo_jobs_tell_fn(void *ctx, const char *job, bool ended, double t_s,
                                     luo_err *err);
 luo_status luo_jobs_tell(luo_jobs *jobs, double t_s, luo_jobs_tell_fn *tell, void *ctx,
