@@ -180,6 +180,24 @@ static luo_status only_policies(luo_cli *cli, const char *text, luo_scenario *sc
     return LUO_OK;
 }
 
+/* Pre: policies have their plans in that type. */
+static luo_status dtype_of_jobs(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err)
+{
+    luo_job_spec *jobs = LUO_NEW_N(cli->arena, luo_job_spec, sc->njobs);
+    luo_model *models = LUO_NEW_N(cli->arena, luo_model, sc->njobs);
+    if (!jobs || !models) return luo_err_nomem(err);
+    for (int32_t i = 0; i < sc->njobs; i++) {
+        jobs[i] = sc->jobs[i];
+        models[i] = *jobs[i].model;
+        models[i].dtype = dtype;
+        jobs[i].model = &models[i];
+    }
+    for (int32_t i = 0; i < sc->npolicies && sc->njobs > 0; i++)
+        jobs[sc->policies[i].job - 1].plan = sc->policies[i].plan;
+    sc->jobs = jobs;
+    return LUO_OK;
+}
+
 luo_status luo_inputs_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err)
 {
     luo_policy_spec *policies = LUO_NEW_N(cli->arena, luo_policy_spec, sc->npolicies);
@@ -204,7 +222,7 @@ luo_status luo_inputs_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo
         policies[i].plan = own;
     }
     sc->policies = policies;
-    return LUO_OK;
+    return dtype_of_jobs(cli, sc, dtype, err);
 }
 
 static luo_status scenario_session(luo_cli *cli, luo_session *session, const char *path,

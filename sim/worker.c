@@ -18,7 +18,8 @@ static luo_status open_streams(int fd[2], int *log, luo_err *err)
 {
     *log = memfd_create("luoshu-simulator", MFD_CLOEXEC);
     if (*log < 0)
-        return luo_err_set(err, LUO_EBACKEND, "no file in memory for the simulator: %s; close files.",
+        return luo_err_set(err, LUO_EBACKEND,
+                           "no file in memory for the simulator: %s; close files.",
                            strerror(errno));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) == 0) return LUO_OK;
     luo_err_set(err, LUO_EBACKEND, "no socket pair for the simulator: %s; close files.",

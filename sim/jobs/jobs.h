@@ -1,7 +1,8 @@
 /* jobs.h: the simulator for one of several jobs: what luo_sim_backend has as its `jobs`.
  *
- * It simulates all jobs of its options (core/run/jobs/jobs.h), in episodes (sim/step/episode.h), and
- * its steps are those of the job that is run. The world is that of the cluster file all the time. */
+ * It simulates all jobs of its options (core/run/jobs/jobs.h), in episodes (sim/step/episode.h),
+ * and its steps are those of the job that is run. The world is that of the cluster file all along.
+ */
 #ifndef LUO_SIM_JOBS_JOBS_H
 #define LUO_SIM_JOBS_JOBS_H
 #include "sim/net/net.h"

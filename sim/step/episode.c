@@ -121,7 +121,8 @@ static bool skip_periods(engine *e, double period)
     for (int32_t i = 0; i < e->episode->n; i++) {
         member *m = &e->at[i];
         if (!runs(m)) continue;
-        m->skip = (sim_skip){now_s(e) + periods * period, (int64_t)periods * m->since, m->since, false};
+        const int64_t steps = (int64_t)periods * m->since;
+        m->skip = (sim_skip){now_s(e) + periods * period, steps, m->since, false};
     }
     return true;
 }

@@ -6,8 +6,8 @@
  * - all of them have begun a step at one date before and do so now, so that what lies between comes
  *   again until a job begins or ends, or
  * - each has done `settle` steps: steps until shortly before the next job begins or ends are then
- *   taken as the last three quarters of those, again and again. The next episode begins there, each job with
- *   the beginning of a step.
+ *   taken as the last three quarters of those, again and again. The next episode begins there, each
+ *   job with the beginning of a step.
  */
 #ifndef LUO_SIM_STEP_EPISODE_H
 #define LUO_SIM_STEP_EPISODE_H

@@ -23,7 +23,7 @@ sed -e "s|\.\./|$E/../|g" -e '/name: code/d' -e 's/^jobs://' -e 's/extent.*/exte
 cut -d, -f1-21 plain/static/steps.csv >one
 cut -d, -f1-21 alone/chat/steps.csv | cmp - one && echo same steps
 
-# Refused: no contention, ranks, a sweep that would compare what is no choice.
+# Refused: no contention, ranks.
 "$LUOSHU" sim "$E/jobs.yaml" --comm model --out no
 "$LUOSHU" run "$E/jobs.yaml" --backend host --dtype f32 --out no
 "$LUOSHU" check "$E/jobs.yaml"

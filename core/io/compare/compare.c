@@ -34,7 +34,7 @@ double luo_result_error(const luo_result *r, const luo_result *first)
 static luo_status put_run(luo_table *table, const luo_result *r, const luo_result *runs, int32_t n,
                           luo_err *err)
 {
-    const luo_result *first = luo_result_reference(runs, n, r);
+    const luo_result *first = luo_compare_reference(runs, n, r);
     luo_table_text(table, LUO_COL_COMPARE_run, r->name);
     luo_table_text(table, LUO_COL_COMPARE_policy, r->policy);
     luo_table_text(table, LUO_COL_COMPARE_backend, r->backend);
@@ -82,7 +82,7 @@ static void count(luo_jsonw *json, const char *key, int64_t v)
 
 static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *runs, int32_t n)
 {
-    const luo_result *first = luo_result_reference(runs, n, r);
+    const luo_result *first = luo_compare_reference(runs, n, r);
     const char *beside = luo_result_beside_best(r, runs, n);
     luo_jsonw_open(json, NULL, '{');
     luo_jsonw_text(json, "run", r->name);
@@ -290,7 +290,7 @@ static void say(const luo_result *runs, int32_t n, const beyond *all, luo_str *a
         luo_job_pairs_say(answer, all->pairs, all->npairs);
     else if (all->seeds.answer[0])
         luo_str_addf(answer, "%s\n", all->seeds.answer);
-    else
+    else if (n == 1 || !runs[0].job) /* jobs are no choice */
         luo_compare_answer(answer, runs, n);
     luo_compare_notes(notes, runs, n);
 }

@@ -124,13 +124,13 @@ void luo_compare_table(luo_str *text, const luo_result *runs, int32_t n)
     widen_columns(width, head[0]);
     widen_columns(width, head[1]);
     for (int32_t i = 0; i < n; i++) {
-        luo_compare_fill(cells, &runs[i], luo_result_reference(runs, n, &runs[i]));
+        luo_compare_fill(cells, &runs[i], luo_compare_reference(runs, n, &runs[i]));
         widen_columns(width, cells);
     }
     put_row(text, head[0], width);
     put_row(text, head[1], width);
     for (int32_t i = 0; i < n; i++) {
-        luo_compare_fill(cells, &runs[i], luo_result_reference(runs, n, &runs[i]));
+        luo_compare_fill(cells, &runs[i], luo_compare_reference(runs, n, &runs[i]));
         put_row(text, cells, width);
     }
 }

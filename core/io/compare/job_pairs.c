@@ -10,7 +10,7 @@
 enum { PARTS = LUO_COL_STEPS_bubble_s - LUO_COL_STEPS_compute_s + 1 };
 _Static_assert(PARTS == LUO_TIME(bubble_s) + 1, "parts of steps are those of the run");
 
-const luo_result *luo_result_reference(const luo_result *runs, int32_t n, const luo_result *r)
+const luo_result *luo_compare_reference(const luo_result *runs, int32_t n, const luo_result *r)
 {
     for (int32_t i = 0; r->job && i < n; i++)
         if (runs[i].alone && strcmp(runs[i].job, r->job) == 0 &&
@@ -175,7 +175,7 @@ luo_status luo_job_pairs_of(luo_arena *arena, const luo_result *runs, int32_t n,
     *out = pairs;
     if (!pairs) return LUO_ENOMEM;
     for (int32_t i = 0; i < n; i++) {
-        const luo_result *alone = luo_result_reference(runs, n, &runs[i]);
+        const luo_result *alone = luo_compare_reference(runs, n, &runs[i]);
         if (!runs[i].job || runs[i].alone || !alone->alone || !runs[i].measured ||
             !alone->measured || alone->steps_done == 0)
             continue;

@@ -73,7 +73,7 @@ static void put_table(report_page *page)
     put(page, "</tr></thead>\n<tbody>\n");
     for (int32_t i = 0; i < page->nruns; i++) {
         luo_compare_fill(cells, &page->runs[i],
-                         luo_result_reference(page->runs, page->nruns, &page->runs[i]));
+                         luo_compare_reference(page->runs, page->nruns, &page->runs[i]));
         put(page, is_best(page, i) ? "<tr class=\"best\">" : "<tr>");
         for (int c = 0; c < LUO_COMPARE_CELLS; c++) {
             put(page, "<td>");
