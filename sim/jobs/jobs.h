@@ -10,7 +10,7 @@
 extern const luo_backend luo_sim_jobs_backend;
 
 /* Nets of n program sets of one cluster that run at the same time, each with its config, whose
- * cluster they share: a hop that several of them may load is a wire by itself, and devices whose
+ * cluster they share: a hop that several may load, and fill, is a wire by itself, and devices whose
  * messages go over one are not folded. Owner: arena. Errors: those of sim_net_make. */
 luo_status sim_jobs_nets(luo_arena *arena, const luo_backend_config *config,
                          const luo_programs *const *set, int32_t n, const sim_net **out,

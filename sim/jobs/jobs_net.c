@@ -1,4 +1,7 @@
 /* jobs_net.c: which links jobs share. */
+#include <stdlib.h>
+
+#include "core/base/vec.h"
 #include "sim/jobs/jobs.h"
 
 /* Calls fn for each hop that messages of the class, to others or among its members, may go over. */
@@ -47,6 +50,129 @@ static void note_user(void *ctx, int32_t class, int32_t hop)
     u->shared[hop] |= u->first[hop] != u->job + 1;
 }
 
+/* ---- hops that hold nobody up ---- */
+
+/* As loose.c has it, over all jobs: what goes over a hop also goes over the narrowest wire of its
+ * flow. Where that is narrower, and all hops of those wires together are no wider than the hop, it
+ * is never full before them. */
+typedef struct limit {
+    int32_t hop, by; /* a hop of the narrowest wire */
+    double bytes_per_s;
+} limit;
+
+typedef struct limits {
+    luo_arena *arena;
+    const bool *shared;
+    bool *full; /* per hop: it may be */
+    bool last;  /* of several that are narrowest; else the first */
+    limit *at;
+    int32_t n, room;
+} limits;
+
+static double hop_room(const sim_net *net, int32_t wire)
+{
+    return net->wires[wire].bytes_per_s / net->wires[wire].nways;
+}
+
+/* Pre: the flow has a wire. */
+static int32_t narrowest(const sim_net *net, const sim_flow *flow, bool last)
+{
+    int32_t best = flow->wire[0];
+    for (int32_t i = 1; i < flow->nwires; i++) {
+        const double is = net->wires[flow->wire[i]].bytes_per_s;
+        const double was = net->wires[best].bytes_per_s;
+        if (is < was || (last && is == was)) best = flow->wire[i];
+    }
+    return best;
+}
+
+static luo_status add_limits(limits *l, const sim_net *net, int32_t hop, int32_t by)
+{
+    for (int32_t i = 0; i < net->wires[by].nways; i++) {
+        if (!LUO_VEC_ROOM_IN(l->arena, l->at, l->n, l->room)) return LUO_ENOMEM;
+        l->at[l->n++] = (limit){hop, net->wires[by].hop[i], hop_room(net, by)};
+    }
+    return LUO_OK;
+}
+
+static luo_status add_flow(limits *l, const sim_net *net, const sim_flow *flow)
+{
+    for (int32_t i = 0; i < flow->nwires; i++) {
+        const sim_wire *wire = &net->wires[flow->wire[i]];
+        const int32_t by = narrowest(net, flow, l->last);
+        const bool wider = wire->bytes_per_s > net->wires[by].bytes_per_s;
+        for (int32_t k = 0; k < wire->nways; k++) {
+            const int32_t hop = wire->hop[k];
+            if (!l->shared[hop]) continue;
+            if (wider) LUO_TRY(add_limits(l, net, hop, by));
+            else l->full[hop] = true;
+        }
+    }
+    return LUO_OK;
+}
+
+static int by_hops(const void *a, const void *b)
+{
+    const limit *x = a, *y = b;
+    if (x->hop != y->hop) return x->hop < y->hop ? -1 : 1;
+    return (x->by > y->by) - (x->by < y->by);
+}
+
+static double hop_bytes_per_s(const luo_cluster *cluster, int32_t hop)
+{
+    const luo_link *link = &cluster->links[hop / 2];
+    const bool down = link->kind == LUO_LINK_STORAGE && hop % 2 == 0;
+    return down ? link->down_bytes_per_s : link->bytes_per_s;
+}
+
+static void sum_limits(limits *l, const luo_cluster *cluster)
+{
+    if (l->n > 0) qsort(l->at, (size_t)l->n, sizeof *l->at, by_hops);
+    for (int32_t i = 0, k; i < l->n; i = k) {
+        double sum = 0;
+        for (k = i; k < l->n && l->at[k].hop == l->at[i].hop; k++)
+            if (k == i || l->at[k].by != l->at[k - 1].by) sum += l->at[k].bytes_per_s;
+        if (sum > hop_bytes_per_s(cluster, l->at[i].hop)) l->full[l->at[i].hop] = true;
+    }
+}
+
+/* What members of a class exchange among themselves is no flow, so its hops may be full. */
+static void note_full(void *ctx, int32_t class, int32_t hop)
+{
+    limits *l = ctx;
+    (void)class;
+    l->full[hop] = true;
+}
+
+static luo_status find_full(const sim_net *const *net, int32_t n, limits *l)
+{
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < net[i]->nclasses; k++) walk_members(net[i], k, note_full, l);
+        for (int32_t t = 0; t < net[i]->ntraffics; t++)
+            for (int32_t f = 0; f < net[i]->traffics[t].nflows; f++)
+                LUO_TRY(add_flow(l, net[i], &net[i]->traffics[t].flows[f]));
+    }
+    sum_limits(l, net[0]->config->cluster);
+    return LUO_OK;
+}
+
+/* Hops over which jobs cannot meet are shared no more. */
+static luo_status drop_loose(luo_arena *arena, const sim_net *const *net, int32_t n, bool *shared)
+{
+    const int32_t hops = 2 * net[0]->config->cluster->nlinks;
+    limits l[2];
+    for (int last = 0; last < 2; last++) {
+        l[last] = (limits){
+            .arena = arena, .shared = shared, .full = LUO_NEW_N(arena, bool, hops), .last = last};
+        if (!l[last].full) return LUO_ENOMEM;
+        LUO_TRY(find_full(net, n, &l[last]));
+    }
+    for (int32_t h = 0; h < hops; h++) shared[h] = shared[h] && l[0].full[h] && l[1].full[h];
+    return LUO_OK;
+}
+
+/* ---- nets ---- */
+
 typedef struct meeting { /* of one net */
     const sim_net *net;
     const bool *shared;
@@ -90,6 +216,7 @@ luo_status sim_jobs_nets(luo_arena *arena, const luo_backend_config *config,
         out[i] = net;
         walk_hops(net, note_user, &u);
     }
+    if (drop_loose(arena, out, n, u.shared) != LUO_OK) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) LUO_TRY(separate(arena, u.shared, &out[i], err));
     return LUO_OK;
 }

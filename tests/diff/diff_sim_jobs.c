@@ -170,7 +170,7 @@ START_TEST(jobs_are_as_one_set)
 {
     static const int64_t steps[] = {1, 1, 1};
     int several = 0, held_up = 0;
-    LUO_PROP_FOR(seed, 60) {
+    LUO_PROP_FOR(seed, 40) {
         luo_rng rng = luo_rng_seed(seed);
         scene s;
         draw(&s, &rng);
@@ -199,7 +199,7 @@ START_TEST(jobs_are_as_one_set)
         rig_free(r);
     }
     if (getenv("LUO_CASES")) return;
-    ck_assert_msg(several > 40 && held_up > 30, "%d with several jobs, %d held up", several,
+    ck_assert_msg(several > 25 && held_up > 20, "%d with several jobs, %d held up", several,
                   held_up);
 }
 END_TEST
@@ -279,21 +279,40 @@ START_TEST(jobs_apart_do_not_meet)
 }
 END_TEST
 
+/* Jobs of two nodes of a rack each, whose messages all cross its uplink: as wide as both NICs it
+ * holds nobody up, as wide as one it is shared. */
+START_TEST(uplinks_that_are_wide_hold_nobody_up)
+{
+    static const int64_t steps[] = {20, 20};
+    scene s = pair();
+    s.nodes = 4;
+    s.rack[2] = s.rack[3] = 1;
+    s.flow[0].dst = 6;
+    s.flow[1].src = 3;
+    s.flow[1].dst = 9;
+    s.uplink = 2 * nic;
+    rig_near(play(&s, 0, steps, 64, false).total_s, 20 * 0.1, 1e-9, "a wide uplink");
+    s.uplink = nic;
+    rig_near(play(&s, 0, steps, 64, false).total_s, 20 * 0.2, 1e-9, "a narrow one");
+}
+END_TEST
+
 /* Steps of unequal jobs never come again in the same way: what is told for them after 64 is, in the
  * mean, what they take if all are simulated. */
 START_TEST(steps_are_told_as_simulated)
 {
-    static const int64_t steps[] = {1500, 900};
+    static const int64_t steps[] = {900, 540};
     scene s = pair();
     s.flow[0].start = 0.0317;
     s.flow[1].start = 0.1191;
     const played all = play(&s, 0, steps, 0, false), told = play(&s, 0, steps, 64, false);
     rig_near(told.total_s, all.total_s, 0.01, "all steps");
     ck_assert_int_gt(all.simulated, 0);
-    ck_assert(all.total_s > 1.1 * 1500 * 0.1317);
+    ck_assert(all.total_s > 1.1 * 900 * 0.1317);
 }
 END_TEST
 
 LUO_SUITE("diff.sim_jobs", LUO_T(jobs_are_as_one_set), LUO_T_N(equal_jobs_halve_a_link, 2),
           LUO_T(one_comes_while_another_sends), LUO_T(jobs_come_and_go),
-          LUO_T(jobs_apart_do_not_meet), LUO_T(steps_are_told_as_simulated))
+          LUO_T(jobs_apart_do_not_meet), LUO_T(uplinks_that_are_wide_hold_nobody_up),
+          LUO_T(steps_are_told_as_simulated))
