@@ -30,6 +30,9 @@ struct luo_backend_state {
     int32_t nstretches, room_stretches;
     sim_reply *replies; /* of the job that is run */
     int32_t nreplies, room_replies;
+    sim_worker worker; /* of the episode at hand; {0}: there is none */
+    double base_s;     /* its start, of the cluster's clock */
+    int32_t nhere, *here; /* jobs in it, by their place there */
     double now;
     int64_t closed_instead, flow_instead;
     bool repeats; /* steps were skipped that need not be as those they are taken for */
@@ -48,12 +51,13 @@ static luo_status open_jobs(luo_backend_state *b, luo_err *err)
     b->net = LUO_NEW_N(b->arena, const sim_net *, b->n);
     b->at_s = LUO_NEW_N(b->arena, double, b->n);
     b->left = LUO_NEW_N(b->arena, int64_t, b->n);
-    if (!b->configs || !b->net || !b->at_s || !b->left) return luo_err_nomem(err);
+    b->here = LUO_NEW_N(b->arena, int32_t, b->n);
+    if (!b->configs || !b->net || !b->at_s || !b->left || !b->here) return luo_err_nomem(err);
     for (int32_t i = 0; i < b->n; i++) {
         b->configs[i] = *b->config;
         b->configs[i].model = scenario->jobs[i].model;
         b->configs[i].dtype = scenario->jobs[i].plan->dtype;
-        b->at_s[i] = scenario->jobs[i].start_s;
+        b->at_s[i] = b->jobs->began_s[i] = scenario->jobs[i].start_s;
         b->left[i] = scenario->jobs[i].steps;
     }
     LUO_TRY(luo_world_new(b->arena, scenario->cluster, &b->world, err));
@@ -63,6 +67,7 @@ static luo_status open_jobs(luo_backend_state *b, luo_err *err)
 static void jobs_close(luo_backend_state *b)
 {
     if (!b) return;
+    sim_worker_drop(&b->worker);
     luo_arena_free(b->arena);
     free(b);
 }
@@ -99,30 +104,27 @@ static luo_status add_stretch(luo_backend_state *b, int64_t n, int32_t reply, in
     return LUO_OK;
 }
 
-static luo_status take_step(luo_backend_state *b, sim_worker *w, const sim_told *told,
-                            double base_s, const int32_t *index, luo_err *err)
+static luo_status take_step(luo_backend_state *b, const sim_told *told, luo_err *err)
 {
-    const int32_t job = index[told->job];
+    const int32_t job = b->here[told->job];
     if (told->status != LUO_OK)
         return luo_err_set(err, (luo_status)told->status, "job `%s`: %s",
                            b->jobs->scenario->jobs[job].name, told->text);
-    b->jobs->began_s[job] = fmin(b->jobs->began_s[job], base_s + told->start_s);
     b->left[job]--;
-    if (b->left[job] == 0) b->jobs->ended_s[job] = base_s + told->start_s + told->seconds;
+    if (b->left[job] == 0) b->jobs->ended_s[job] = b->base_s + told->start_s + told->seconds;
     if (job != b->jobs->own) return LUO_OK;
     if (!LUO_VEC_ROOM_IN(b->arena, b->replies, b->nreplies, b->room_replies))
         return luo_err_nomem(err);
     sim_reply *reply = &b->replies[b->nreplies];
-    LUO_TRY(sim_worker_take(w, b->arena, b->config->interrupted, reply, err));
+    LUO_TRY(sim_worker_take(&b->worker, b->arena, b->config->interrupted, reply, err));
     b->closed_instead += reply->head.closed_instead;
     b->flow_instead += reply->head.flow_instead;
     return add_stretch(b, 1, b->nreplies++, 1, err);
 }
 
-static luo_status take_skip(luo_backend_state *b, const sim_skip *skip, double base_s, int32_t job,
-                            luo_err *err)
+static luo_status take_skip(luo_backend_state *b, const sim_skip *skip, int32_t job, luo_err *err)
 {
-    b->at_s[job] = base_s + skip->at_s;
+    b->at_s[job] = b->base_s + skip->at_s;
     b->left[job] -= skip->skipped;
     if (skip->skipped > 0 && b->left[job] == 0) b->jobs->ended_s[job] = b->at_s[job];
     b->repeats |= skip->repeats && job == b->jobs->own;
@@ -130,51 +132,45 @@ static luo_status take_skip(luo_backend_state *b, const sim_skip *skip, double b
     return add_stretch(b, skip->skipped, b->nreplies - (int32_t)skip->cycle, skip->cycle, err);
 }
 
-static luo_status hear(luo_backend_state *b, sim_worker *w, double base_s, const int32_t *index,
-                       int32_t n, luo_err *err)
+/* Of all that an episode tells the next. */
+static luo_status hear(luo_backend_state *b, luo_err *err)
 {
     const volatile int *interrupted = b->config->interrupted;
-    for (;;) {
-        sim_told told;
-        LUO_TRY(sim_worker_hear(w, interrupted, &told, sizeof told, err));
-        if (told.job < 0) break;
-        LUO_TRY(take_step(b, w, &told, base_s, index, err));
-    }
-    for (int32_t i = 0; i < n; i++) {
+    sim_told told;
+    LUO_TRY(sim_worker_hear(&b->worker, interrupted, &told, sizeof told, err));
+    if (told.job >= 0) return take_step(b, &told, err);
+    for (int32_t i = 0; i < b->nhere; i++) {
         sim_skip skip;
-        LUO_TRY(sim_worker_hear(w, interrupted, &skip, sizeof skip, err));
-        LUO_TRY(take_skip(b, &skip, base_s, index[i], err));
+        LUO_TRY(sim_worker_hear(&b->worker, interrupted, &skip, sizeof skip, err));
+        LUO_TRY(take_skip(b, &skip, b->here[i], err));
     }
+    sim_worker_drop(&b->worker);
     return LUO_OK;
 }
 
-static luo_status run_episode(luo_backend_state *b, luo_err *err)
+static luo_status start_episode(luo_backend_state *b, luo_err *err)
 {
+    const luo_step_part whole = {0};
+    const double update = luo_step_part_update(&whole, b->config->stack->optimizer_bytes);
     sim_episode_job *job = LUO_NEW_N(b->arena, sim_episode_job, b->n);
-    int32_t *index = LUO_NEW_N(b->arena, int32_t, b->n);
     sim_episode episode = {.job = job,
                            .own = -1,
                            .world = b->world,
                            .settle = b->jobs->scenario->joint_steps,
                            .traced = b->jobs->traced};
-    double base_s = HUGE_VAL;
-    sim_worker w = {0};
-    if (!job || !index) return luo_err_nomem(err);
+    if (!job) return luo_err_nomem(err);
+    b->base_s = HUGE_VAL;
     for (int32_t i = 0; i < b->n; i++)
-        if (b->left[i] > 0) base_s = fmin(base_s, b->at_s[i]);
+        if (b->left[i] > 0) b->base_s = fmin(b->base_s, b->at_s[i]);
     for (int32_t i = 0; i < b->n; i++) {
         if (b->left[i] == 0) continue;
         if (i == b->jobs->own) episode.own = episode.n;
-        const luo_step_part whole = {0};
-        job[episode.n] = (sim_episode_job){
-            b->net[i], b->at_s[i] - base_s, b->left[i],
-            luo_step_part_update(&whole, b->config->stack->optimizer_bytes)};
-        index[episode.n++] = i;
+        job[episode.n] =
+            (sim_episode_job){b->net[i], b->at_s[i] - b->base_s, b->left[i], update};
+        b->here[episode.n++] = i;
     }
-    LUO_TRY(sim_worker_fork(&w, b->net[0], &episode, NULL, 0, err));
-    const luo_status st = hear(b, &w, base_s, index, episode.n, err);
-    sim_worker_drop(&w);
-    return st;
+    b->nhere = episode.n;
+    return sim_worker_fork(&b->worker, b->net[0], &episode, NULL, 0, err);
 }
 
 /* ---- steps ---- */
@@ -216,7 +212,7 @@ static luo_status jobs_run_ranks(luo_backend_state *b, const luo_step_request *r
         if (b->left[b->jobs->own] == 0)
             return luo_err_set(err, LUO_EBUG, "job `%s` has no step %" PRId64 ".",
                                b->jobs->scenario->jobs[b->jobs->own].name, request->step);
-        LUO_TRY(run_episode(b, err));
+        LUO_TRY(b->worker.process.pid ? hear(b, err) : start_episode(b, err));
     }
     *result = (luo_step_result){.status = LUO_OK,
                                 .start_s = b->now,

@@ -13,8 +13,8 @@ typedef struct luo_jobs {
     const luo_scenario *scenario;
     int32_t own;                /* the job that is run */
     const luo_programs **set;   /* [njobs] */
-    double *began_s, *ended_s;  /* [njobs] filled by the backend as it comes to know them; HUGE_VAL
-                                   before */
+    double *began_s, *ended_s;  /* [njobs] filled by the backend as it comes to know them, in their
+                                   order; HUGE_VAL before */
     bool *told_began, *told_ended; /* [njobs] in events */
     int64_t traced; /* so many steps may be asked for with a trace each time steps are simulated */
 } luo_jobs;
