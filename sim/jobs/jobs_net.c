@@ -52,9 +52,9 @@ static void note_user(void *ctx, int32_t class, int32_t hop)
 
 /* ---- hops that hold nobody up ---- */
 
-/* As loose.c has it, over all jobs: what goes over a hop also goes over the narrowest wire of its
- * flow. Where that is narrower, and all hops of those wires together are no wider than the hop, it
- * is never full before them. */
+/* As sim/net/loose.c has it, over all jobs: what goes over a hop also goes over the narrowest wire
+ * of its flow. Where that is narrower, and all hops of those wires together are no wider than the
+ * hop, it is never full before them. */
 typedef struct limit {
     int32_t hop, by; /* a hop of the narrowest wire */
     double bytes_per_s;
