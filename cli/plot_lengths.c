@@ -71,6 +71,10 @@ static luo_status read_opts(luo_cli *cli, int most, int64_t *ctx, int64_t *seed,
     const luo_args *args = &cli->args;
     bool draws = false;
     for (int i = 0; i < args->nfiles; i++) draws |= is_preset(args->files[i]);
+    if (luo_args_has(args, "step") || luo_args_has(args, "plan"))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--%s` is about a run, and `%s` is a table of lengths; leave it out.",
+                           luo_args_has(args, "step") ? "step" : "plan", args->files[0]);
     for (int i = 0; i < args->nfiles; i++)
         if (!luo_plot_lengths_named(args->files[i]))
             return luo_err_set(err, LUO_EUSAGE,

@@ -438,6 +438,8 @@ static const luo_option export_options[] = {
 static const luo_option plot_options[] = {
     {"figure", "NAME", "only this figure (all that have data)"},
     {"column", "N", "1: 84 mm wide, 2: 174 mm (2)"},
+    {"step", "N", "of gantt: this step (the first traced one)"},
+    {"plan", "K", "of gantt: the first traced step of this plan"},
     {"out", "DIR", "of lengths: where to write (lengthcdf)"},
     {"ctx", "N", "of syn-web, syn-code: longest sequence (32768)"},
     {"seed", "N", "of syn-web, syn-code: of what is drawn (0)"},

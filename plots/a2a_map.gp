@@ -20,17 +20,19 @@ do for [k=1:2] {
 }
 panels = rows[2] > 0 ? 2 : 1
 log2(x) = log(x) / log(2)
-legend = "unset border; unset xtics; unset ytics; unset xlabel; unset ylabel; unset arrow; set lmargin at screen 0.05; set rmargin at screen 0.98; set tmargin at screen (small ? 0.76 : 0.86); set bmargin at screen (small ? 0.23 : 0.16)"
-panel = "set key off; unset label 1; set border 3 ls 100; set tics out scale 0.5 font small_font; set xtics nomirror; set ytics nomirror; unset grid"
+legend = "unset border; unset xtics; unset ytics; unset xlabel; unset ylabel; unset arrow; set lmargin at screen 0.05; set rmargin at screen 0.98; set tmargin at screen from_top(above); set bmargin at screen from_bottom(foot_room)"
+panel = "set key off; unset label 1; unset label 9; set border 3 ls 100; set tics out scale 0.5 font small_font; set xtics nomirror; set ytics nomirror; unset grid"
 half = 0.25 # octave: half a step of the sweep
 swept(k) = strcol('swept') eq word(axes, k)
 y(k) = swept(k) ? log2(column(word(axes, k))) : NaN
+title = seen('Which of three exchanges of experts is the fastest', 'Which exchange is the fastest')
+above = key_room(5, 10) + 4
+H = above + (small ? 140 : 250) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set multiplot
     eval legend
-    eval set_title
-    eval key_above
+    eval key_in_rows(5, 10)
     any = limits[1] + limits[2] > 0 ? ", keyentry with lines lc rgb '#000000' lw 1.2 title 'S*'" : ''
     eval "plot [0:1] [0:1] -1 notitle, for [j=1:3] keyentry with boxes fs solid 1 noborder lc rgb fill(word(ways, j)) title word(ways, j)".any
     eval panel

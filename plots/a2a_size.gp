@@ -15,19 +15,22 @@ fits(dummy) = strcol('leader_fits') eq 'yes'
 stats data using (is_mine(0) ? (nodes = column('nodes'), each = column('devices_per_node'), limit = strcol('limit_bytes') eq '' ? 0 : real(strcol('limit_bytes')), fits(0) ? (wide = wide + 1) : (narrow = narrow + 1)) : 1) nooutput
 ms(way) = is_mine(0) ? 1e3 * column(way.'_s') : NaN
 first = 1024.0; last = 1024.0 ** 3
+title = seen('Time of three exchanges of experts by the bytes of a device', 'Three exchanges by the bytes of a device')
+above = key_room(5, 8) + 12
+H = above + (small ? 130 : 240) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.20 : 0.105)
     set rmargin at screen (small ? 0.94 : 0.965)
-    set tmargin at screen (small ? 0.74 : 0.84)
-    set bmargin at screen (small ? 0.23 : 0.16)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set logscale x 2
     set logscale y 10
     set xrange [first:last * 1.001]
     set xtics ('1 KiB' 1024, '32 KiB' 2**15, '1 MiB' 2**20, '32 MiB' 2**25, '1 GiB' 2**30)
     set xlabel sprintf('bytes of a device (%d nodes of %d)', nodes, each) font small_font offset 0,0.3
     eval set_y('ms')
-    eval key_above
+    eval key_in_rows(5, 8)
     if (limit > first && limit < last) {
         set arrow 1 from first limit, graph 0 to first limit, graph 1 nohead lc rgb '#333333' lw 0.8 dt (4,4)
         set label 3 'S*' at first limit, graph 1.04 center font small_font tc rgb '#333333'

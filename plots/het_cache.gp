@@ -9,18 +9,23 @@ set datafile missing NaN # rows of other settings do not break a line
 stats data using (strcol('figure') eq 'het_cache' && strcol('setting') ne 'none' ? keep_text(strcol('setting')) : 1) nooutput
 n = nkept
 is(name) = strcol('figure') eq 'het_cache' && strcol('setting') eq name ? column('x') : NaN
+longest = 8
+do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+title = seen('Bytes of an iteration of a worker by the rows of its cache', 'Bytes by the rows of a cache')
+above = key_room(n + 2, longest)
+H = above + (small ? 125 : 230) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
-    set lmargin at screen (small ? 0.18 : 0.09)
-    set rmargin at screen (small ? 0.62 : 0.81)
-    set tmargin at screen 0.92
-    set bmargin at screen (small ? 0.23 : 0.16)
+    set lmargin at screen from_left(small ? 50 : 58)
+    set rmargin at screen from_right(small ? 14 : 20)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set logscale x
     set xrange [*:*] noextend
     set yrange [0:*]
     set xlabel 'rows of a cache / keys' font small_font offset 0,0.3
     eval set_y('MB of an iteration')
-    eval "set key at screen 0.995,screen 0.55 right center vertical Left reverse samplen 2 maxrows 20 width 0"
+    eval key_in_rows(n + 2, longest)
     plot data using (is('none')):(column('bytes_per_iteration') / 1e6) with lines lc rgb '#333333' lw 1.4 dt 1 title 'no cache', \
          for [k=1:n] data using (is(kept[k])):(column('bytes_per_iteration') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title kept[k], \
          data using (is('none')):(0.12 * column('bytes_per_iteration') / 1e6) with lines lc rgb '#7F7F7F' lw 1.2 dt 3 title '88 % less'

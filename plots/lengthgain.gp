@@ -18,12 +18,15 @@ do for [k=1:np] {
     least = R_min < least ? R_min : least
 }
 
+title = seen('Step of the rivals over that of hydraulis, simulated, synthetic lengths', 'Step of rivals / step of hydraulis')
+above = key_room(np, 12)
+H = above + (small ? 120 : 220) + (small ? 110 : 135)
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.20 : 0.10)
     set rmargin at screen 0.98
-    set tmargin at screen top_above
-    set bmargin at screen (small ? 0.42 : 0.33)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(small ? 110 : 135)
     set logscale y
     set yrange [least * 0.96:most * 1.08]
     set ytics ('0.9' 0.9, '1' 1, '1.1' 1.1, '1.2' 1.2, '1.3' 1.3, '1.4' 1.4, '1.5' 1.5, '1.7' 1.7, '2' 2, '3' 3, '5' 5, '10' 10)
@@ -31,7 +34,7 @@ do for [fmt in formats] {
     set xtics rotate by 45 right font tiny_font noenhanced
     set for [j=1:ns] xtics add (as_tic(kept[j]) j)
     eval set_y('step / step of hydraulis')
-    eval key_above
+    eval key_in_rows(np, 12)
     plot for [k=1:np] data using ($0 + 1 + 0.8 * (k - 0.5 * (np + 1)) / np):(ratio_of(word(rivals, k))) with points pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title word(rivals, k), \
          1 with lines lc rgb '#333333' lw 0.6 notitle
     unset output

@@ -24,19 +24,22 @@ array first_device[1024]
 first_of(node) = node eq last ? 0 : (last = node, 1)
 stats data using (nodes < 1024 && mine(1) == 1 && first_of(strcol('node')) ? (nodes = nodes + 1, kept[nodes] = strcol('node'), first_device[nodes] = column('device'), 1) : 0) nooutput
 every = nodes / (small ? 4 : 12) + 1
+title = seen('Predicted memory of every device', 'Predicted memory of every device')
+above = key_room(9, 13)
+H = above + (small ? 120 : 230) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
-    set rmargin at screen (small ? 0.62 : 0.79)
-    set tmargin at screen top_right
-    set bmargin at screen (small ? 0.25 : 0.18)
+    set rmargin at screen from_right(small ? 14 : 20)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set xrange [D_min - 0.7:D_max + 0.7]
     set yrange [0:top]
     eval set_y('memory (GiB)')
     set xlabel 'device, by node' font small_font offset 0,0.3
     set xtics () scale 0.5 noenhanced left offset (small ? -0.5 : -0.8),0 font tiny_font
     do for [k=1:nodes:every] { set xtics add (as_tic(kept[k]) first_device[k] - 0.5) }
-    eval key_right
+    eval key_in_rows(9, 13)
     plot for [k=1:7] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs solid 1 noborder lc rgb word(hues, k) title word(all, k)[1:strlen(word(all, k)) - 6], \
          for [k=1:7] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs transparent pattern (k == 2 ? 0 : k % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \
          data using (mine(stack(7) > column('capacity_bytes') ? column('device') : NaN)):(0):(column('device') - 0.42):(column('device') + 0.42):(column('capacity_bytes') / gib):(stack(7) / gib) with boxxyerror fs transparent pattern 2 border rgb '#D00000' lc rgb '#D00000' lw 0.8 title over, \

@@ -12,14 +12,16 @@ passes = 'forward backward'
 of(pass, v) = strcol('pass') eq pass ? v : NaN
 top = 0
 stats data using (top = (v = 1e3 * stack(4), v > top ? v : top), 1) nooutput
-legend = "unset border; unset xtics; unset ytics; unset xlabel; unset label; set lmargin at screen 0.05; set rmargin at screen 0.98; set tmargin at screen (small ? 0.70 : 0.82); set bmargin at screen (small ? 0.23 : 0.16)"
-panel = "set key off; unset label 1; set border 3 ls 100; set tics out scale 0.5 font small_font; set xtics nomirror; set ytics nomirror; set format y '%g'; set grid y lc rgb '#E4E4E4' lw 0.4 lt 1"
+legend = "unset border; unset xtics; unset ytics; unset xlabel; unset label 2; unset label 3; set lmargin at screen 0.05; set rmargin at screen 0.98; set tmargin at screen from_top(above); set bmargin at screen from_bottom(foot_room)"
+panel = "set key off; unset label 1; unset label 9; set border 3 ls 100; set tics out scale 0.5 font small_font; set xtics nomirror; set ytics nomirror; set format y '%g'; set grid y lc rgb '#E4E4E4' lw 0.4 lt 1"
+title = seen('Time of a layer with experts by how busy the busiest one is', 'Layer with experts by the busiest one')
+above = key_room(4, 9) + 12
+H = above + (small ? 130 : 240) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set multiplot
     eval legend
-    eval set_title
-    eval key_above
+    eval key_in_rows(4, 9)
     plot [0:1] [0:1] -1 notitle, for [j=1:4] keyentry with boxes fs solid 1 noborder lc rgb fill[j] title word(names, j)
     eval panel
     set yrange [0:top * 1.03] noextend

@@ -11,12 +11,17 @@ lo = (P_min_x < P_min_y ? P_min_x : P_min_y) * 0.7
 hi = (P_max_x > P_max_y ? P_max_x : P_max_y) * 1.4
 is(name, hollow) = strcol('suite') eq name && (strcol('role') eq 'calibration') == hollow
 size_of(name) = (name eq 'step' ? 0.9 : 0.55) * (small ? 0.8 : 1)
+longest = 6
+do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+title = seen('Predicted beside measured times (hollow: fitted on)', 'Predicted beside measured times')
+above = key_room(nkept + 2, longest)
+H = above + (small ? 180 : 330) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.20 : 0.11)
-    set rmargin at screen (small ? 0.72 : 0.82)
-    set tmargin at screen top_right
-    set bmargin at screen (small ? 0.24 : 0.15)
+    set rmargin at screen from_right(small ? 10 : 16)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set logscale xy
     set format xy '10^{%T}'
     set xrange [lo:hi]
@@ -25,7 +30,7 @@ do for [fmt in formats] {
     set grid x y lc rgb '#E4E4E4' lw 0.4 lt 1
     set xlabel 'measured (s)' font small_font offset 0,0.3
     eval set_y('predicted (s)')
-    eval key_right; set key noinvert
+    eval key_in_rows(nkept + 2, longest)
     plot '+' using 1:($1 / 1.1):($1 * 1.1) with filledcurves fs solid 1 noborder lc rgb '#EEEEEE' title '±10 %', \
          x with lines lc rgb '#333333' lw 0.6 title 'equal', \
          for [k=1:nkept] data using (is(kept[k], 0) ? column('measured_s') : NaN):'predicted_s' with points pt 7 ps size_of(kept[k]) lc rgb colour_of(k) title kept[k], \

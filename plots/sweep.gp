@@ -23,12 +23,18 @@ of(k, name) = column('key') == swept && strcol('policy') eq kept[k] ? column(nam
 mean(k) = of(k, 'goodput_mean_tokens_per_s')
 end_of(k, side) = of(k, 'goodput_'.side.'95_tokens_per_s') > -1e300 ? of(k, 'goodput_'.side.'95_tokens_per_s') : mean(k) # of one seed there is none
 
+longest = 1
+do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+title = seen('Goodput by the values of one key'.(banded ? ', with its 95 % interval over seeds' : ''), 'Goodput by one key')
+above = key_room(nkept, longest)
+foot = numeric || ntics <= 6 ? foot_room : foot_room + 40
+H = above + (small ? 125 : 230) + foot
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
-    set tmargin at screen top_above
-    set bmargin at screen (small ? 0.25 : numeric || ntics <= 6 ? 0.16 : 0.26)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot)
     set xrange [least - room:most + room]
     set yrange [0:top > 0 ? top / unit * 1.1 : 1]
     if (!numeric) {
@@ -38,7 +44,7 @@ do for [fmt in formats] {
     }
     set xlabel key_name font small_font noenhanced offset 0,0.3
     eval set_y(unit > 5e5 ? 'goodput (million tokens/s)' : unit > 500 ? 'goodput (thousand tokens/s)' : 'goodput (tokens/s)')
-    eval key_above
+    eval key_in_rows(nkept, longest)
     # Categories: a point beside each other a policy, a bar over its interval. A plot of no curve at all is one of
     # gnuplot's warnings, so bands have a place of their own.
     if (!numeric) {

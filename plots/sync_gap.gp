@@ -6,12 +6,15 @@ i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i
 data = run.'/ahead.csv'
 stats data using 'iterations' name 'I' nooutput
 stats data using 'ahead' name 'A' nooutput
+title = seen('How far workers are ahead of the slowest one when they end an iteration', 'How far workers are ahead of the slowest')
+above = title_room + 8
+H = above + (small ? 130 : 240) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.19 : 0.10)
     set rmargin at screen 0.98
-    set tmargin at screen (small ? 0.88 : 0.92)
-    set bmargin at screen (small ? 0.23 : 0.16)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set xrange [-0.7:A_max + 0.7]
     set yrange [0:105.0 * I_max / I_sum]
     eval (A_max <= (small ? 10 : 20) ? 'set xtics 1 scale 0' : 'set xtics autofreq')

@@ -8,17 +8,22 @@ set datafile missing NaN # rows of other curves do not cut this one
 stats data using (strcol('figure') eq 'sync_rate' ? keep_text(strcol('setting')) : 1) nooutput
 n = nkept
 at(k) = strcol('figure') eq 'sync_rate' && strcol('setting') eq kept[k] ? column('x') : NaN
+longest = 1
+do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+title = seen('Iterations of all workers a second when one of them is slow', 'Iterations a second, one slow worker')
+above = key_room(n, longest)
+H = above + (small ? 125 : 230) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
-    set lmargin at screen (small ? 0.15 : 0.08)
-    set rmargin at screen (small ? 0.62 : 0.80)
-    set tmargin at screen (small ? 0.88 : 0.92)
-    set bmargin at screen (small ? 0.23 : 0.16)
+    set lmargin at screen from_left(small ? 44 : 54)
+    set rmargin at screen from_right(small ? 10 : 16)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set xrange [*:*] noextend
     set yrange [0:*]
     set xlabel 'factor by which one worker is slow' font small_font offset 0,0.3
     eval set_y('iterations a second')
-    eval "set key at screen 0.995,screen 0.55 right center vertical Left reverse samplen 2 maxrows 20 width 0"
-    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title kept[k]
+    eval key_in_rows(n, longest)
+    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n < 4 ? n : 4) dt k title kept[k]
     unset output
 }

@@ -9,18 +9,21 @@ stats data using 'in_bytes' name 'I' nooutput
 stats data using 'server' name 'S' nooutput
 unit = B_max >= 2e9 ? 1e9 : B_max >= 2e6 ? 1e6 : 1e3
 unit_name = unit == 1e9 ? '10^9 bytes' : unit == 1e6 ? '10^6 bytes' : '10^3 bytes'
+title = seen('Bytes that each parameter server moved', 'Bytes of each parameter server')
+above = key_room(3, 11)
+H = above + (small ? 120 : 230) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
-    set tmargin at screen top_above
-    set bmargin at screen (small ? 0.23 : 0.16)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set xrange [-0.6:S_max + 0.6]
     set yrange [0:B_max * 1.08 / unit]
     eval (S_max <= (small ? 12 : 32) ? 'set xtics 1 scale 0' : 'set xtics autofreq')
     set xlabel 'server' font small_font offset 0,0.3
     eval set_y(unit_name)
-    eval key_above
+    eval key_in_rows(3, 11)
     plot data using (column('server') - 0.19):(column('in_bytes') / unit):(0.36) with boxes fs solid 1 noborder lc rgb c_forward title 'pushed', \
          data using (column('server') + 0.19):(column('out_bytes') / unit):(0.36) with boxes fs solid 1 noborder lc rgb c_backward title 'pulled', \
          data using (column('server') + 0.19):(column('out_bytes') / unit):(0.36) with boxes fs transparent pattern 4 noborder lc rgb hatch lw 0.3 notitle, \

@@ -17,12 +17,15 @@ y(w) = shown - 1 - w
 begin_wait(x) = grouped(column('start_s') + column('compute_s')) + clocked(column('start_s') - column('wait_s'))
 begin_comm(x) = column('start_s') + column('compute_s') + grouped(column('wait_s'))
 see(x) = column('worker') < shown && column('start_s') - column('wait_s') <= until ? x : NaN
+title = seen('What each worker does when: computes, waits, communicates', 'What each worker does when')
+above = key_room(3, 12)
+H = above + shown * (small ? 13 : 18) + foot_room + 10
 do for [fmt in formats] {
     eval open_of(fmt)
-    set lmargin at screen (small ? 0.13 : 0.08)
+    set lmargin at screen from_left(small ? 38 : 46)
     set rmargin at screen 0.98
-    set tmargin at screen top_above
-    set bmargin at screen (small ? 0.23 : 0.16)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room)
     set xrange [0:until]
     set yrange [-0.6:shown - 0.4]
     set ytics scale 0
@@ -32,7 +35,7 @@ do for [fmt in formats] {
     set grid noy x lc rgb '#E4E4E4' lw 0.4 lt 1
     set xlabel 'time (s)' font small_font offset 0,0.3
     eval set_y('worker')
-    eval key_above
+    eval key_in_rows(3, 12)
     plot data using (see(column('start_s'))):(y(column('worker'))):(column('start_s')):(column('start_s') + column('compute_s')):(y(column('worker')) - 0.36):(y(column('worker')) + 0.36) with boxxyerror fs solid 1 noborder lc rgb c_forward title 'computes', \
          data using (see(begin_wait(0))):(y(column('worker'))):(begin_wait(0)):(begin_wait(0) + column('wait_s')):(y(column('worker')) - 0.36):(y(column('worker')) + 0.36) with boxxyerror fs solid 1 noborder lc rgb c_bubble title 'waits', \
          data using (see(begin_comm(0))):(y(column('worker'))):(begin_comm(0)):(column('end_s')):(y(column('worker')) - 0.36):(y(column('worker')) + 0.36) with boxxyerror fs solid 1 noborder lc rgb c_backward title 'communicates'

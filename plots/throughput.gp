@@ -1,56 +1,79 @@
-# Tokens per second over run time, a line per policy, events, and below it the time without progress.
+# Tokens per second over run time, a line per policy, events; below it, of each policy that stood still at some time, when
+# it made no progress, and the events that it alone met.
 # Reads plots/throughput.csv, plots/lost.csv, plots/marks.csv.
 with_marks = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 
 data = run.'/plots/throughput.csv'
 lost = run.'/plots/lost.csv'
+marks = run.'/plots/marks.csv'
 stats data using 't_s' name 'T' nooutput
 stats data using 'tokens_per_s' name 'R' nooutput
 eval use_time(T_max)
-top = R_max / 1000. * 1.06
+unit = R_max >= 2e6 ? 1e6 : R_max >= 2000 ? 1e3 : 1
+top = R_max / unit * 1.06
 
+# Lanes, where there is something in them.
+array lane_of[1024]
+do for [k=1:1024] { lane_of[k] = 0 }
+in_lane(name) = number_of_run(name) > 0 ? (lane_of[number_of_run(name)] = 1, 1) : 1
+own = 0
+if (nlost > 0) { stats lost using (in_lane(strcol('run'))) nooutput }
+if (nmarks > 0) { stats marks using (strcol('run') ne '-' ? (own = 1, in_lane(strcol('run'))) : 1) nooutput }
+lanes = 0
+do for [k=1:nruns] { if (lane_of[k]) { lanes = lanes + 1; lane_of[k] = lanes } }
+y(k) = lane_of[k]
+
+title = seen('Tokens per second'.(nruns > 1 ? ' of each policy' : '').(lanes ? '; below, when there was no progress' : ''), 'Tokens per second'.(lanes ? '; below: no progress' : ''))
+left = small ? 56 : lanes && room_of_names(longest_run) > 64 ? room_of_names(longest_run) : 64
+lane_room = small ? 8 : 12
+lanes_room = lanes ? lanes * lane_room + 10 : 0
+above = key_room(nruns + (own ? 1 : 0), longest_run > 10 || !own ? longest_run : 10) + mark_room
+H = above + (small ? 110 : 200) + lanes_room + foot_room
 x_label = "set xlabel 'run time ('.tname.')' font small_font offset 0,0.3"
-lane = small ? 0.05 : 0.042
-low = small ? 0.23 : 0.16
-high = small || marked == 0 ? top_above : 0.64
 do for [fmt in formats] {
     eval open_of(fmt)
     set multiplot
-    set lmargin at screen (small ? 0.17 : 0.10)
-    set rmargin at screen (small ? 0.98 : 0.95)
+    set lmargin at screen from_left(left)
+    set rmargin at screen from_right(small ? 8 : 30)
     set xrange [0:T_max / tdiv]
 
     # The rates.
-    set tmargin at screen high
-    set bmargin at screen low + (nlost > 0 ? lane * nruns + 0.025 : 0)
+    set tmargin at screen from_top(above)
+    set bmargin at screen from_bottom(foot_room + lanes_room)
     set yrange [0:top]
-    eval set_y('thousand tokens/s')
-    set format x (nlost > 0 ? '' : '%g')
-    eval nlost > 0 ? 'unset xlabel' : x_label
-    eval key_above
-    do for [k=1:marked] { eval mark(k); if (!small && mark_at[k] < 0.96 * T_max) { eval mark_label(k) } }
-    plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) ? column('t_s') / tdiv : NaN):(column('tokens_per_s') / 1000.) with lines lc rgb colour_of(k) lw 1.6 dt k title name_of_run(k)
+    eval set_y(unit == 1e6 ? 'million tokens/s' : unit == 1e3 ? 'thousand tokens/s' : 'tokens/s')
+    set format x (lanes ? '' : '%g')
+    eval lanes ? 'unset xlabel' : x_label
+    eval key_in_rows(nruns + (own ? 1 : 0), longest_run > 10 || !own ? longest_run : 10)
+    do for [k=1:marked] { eval mark(k); if (!small && mark_at[k] < 0.97 * T_max) { eval mark_label(k) } }
+    plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) ? column('t_s') / tdiv : NaN):(column('tokens_per_s') / unit) with lines lc rgb colour_of(k) lw width_of(k, nruns < 4 ? nruns : 4) dt k title name_of_run(k), \
+         keyentry with points pt 9 ps (small ? 0.5 : 0.6) lc rgb '#000000' title (own ? 'event' : '')
 
-    # Lanes, where there is any: when a policy made no progress; a cross where a run was lost.
-    if (nlost > 0) {
-        set tmargin at screen low + lane * nruns
-        set bmargin at screen low
+    # The lanes; a cross where a run was lost, a triangle where an event struck this policy alone.
+    if (lanes) {
+        set tmargin at screen from_bottom(foot_room + lanes * lane_room)
+        set bmargin at screen from_bottom(foot_room)
         unset key
         unset grid
         unset label 1
         unset label 2
+        unset label 9
         set format x '%g'
         eval x_label
-        set yrange [nruns + 0.5:0.5]
-        set ytics (small ? "lost" : "no\nprogress" (nruns + 1) / 2.) scale 0 font tiny_font
+        set yrange [lanes + 0.5:0.5]
+        set ytics () scale 0 noenhanced font tiny_font
+        if (small) { set ytics add ("no\nprogress" (lanes + 1) / 2.) } else {
+            do for [k=1:nruns] { if (lane_of[k]) { set ytics add (as_tic(shortened(name_of_run(k), chars_of_room(left))) y(k)) } }
+        }
         do for [k=1:marked] { unset arrow k; unset label (100 + k) }
-        plot for [k=1:nruns] lost using (strcol('run') eq name_of_run(k) ? column('t_start_s') / tdiv : NaN):(k):(column('t_start_s') / tdiv):(column('t_end_s') / tdiv):(k - 0.4):(k + 0.4) with boxxyerror fs solid 1 noborder lc rgb colour_of(k) notitle, \
-             for [k=1:nruns] lost using (strcol('run') eq name_of_run(k) && strcol('kind') eq 'lost' ? column('t_end_s') / tdiv : NaN):(k) with points pt 2 ps (small ? 0.5 : 0.7) lw 1.5 lc rgb colour_of(k) notitle
+        # A plot of no curve is one of gnuplot's warnings.
+        stood = ", for [k=1:nruns] lost using (strcol('run') eq name_of_run(k) ? column('t_start_s') / tdiv : NaN):(y(k)):(column('t_start_s') / tdiv):(column('t_end_s') / tdiv):(y(k) - 0.4):(y(k) + 0.4) with boxxyerror fs solid 1 border rgb colour_of(k) lw 0.5 lc rgb colour_of(k) notitle, for [k=1:nruns] lost using (strcol('run') eq name_of_run(k) && strcol('kind') eq 'lost' ? column('t_end_s') / tdiv : NaN):(y(k)) with points pt 2 ps (small ? 0.5 : 0.7) lw 1.5 lc rgb colour_of(k) notitle"
+        struck = ", for [k=1:nruns] marks using (strcol('run') eq name_of_run(k) ? column('t_s') / tdiv : NaN):(y(k)) with points pt 9 ps (small ? 0.35 : 0.45) lc rgb '#000000' notitle"
+        eval "plot for [k=1:nruns] (y(k) ? y(k) : NaN) with lines lc rgb '#E4E4E4' lw 0.4 notitle".(nlost > 0 ? stood : '').(own ? struck : '')
+        set ytics auto scale 0.5 font small_font
+        set grid y
     }
-    set ytics auto scale 0.5 font small_font
-    set grid y
-    eval set_title
     unset multiplot
     unset output
 }

@@ -8,31 +8,35 @@ hues = c_forward.' '.c_recompute.' '.c_tp.' #44AA99 #117733 '.c_pp.' '.c_dp.' '.
 parts = all
 # Parts that no run has are not listed.
 shown = ''
-named = ' ' # in the legend
+nshown = 0
+longest = 1
 do for [p in all] {
     stats data using (column(p) / stack(18)) nooutput
-    if (STATS_max > 0.0002) { shown = shown.' '.p }
-    if (STATS_max > (small ? 0.015 : 0.002)) { named = named.' '.p }
+    if (STATS_max > 0.0002) { shown = shown.' '.p; nshown = nshown + 1; longest = strlen(p) - 2 > longest ? strlen(p) - 2 : longest }
 }
 index_of(p) = (sum [j=1:18] (word(all, j) eq p ? j : 0))
-title_of(p) = strstrt(named.' ', ' '.p.' ') ? p[1:strlen(p) - 2] : ''
 below(p) = (sum [j=1:index_of(p) - 1] column(word(all, j))) / stack(18) * 100
-above(p) = (sum [j=1:index_of(p)] column(word(all, j))) / stack(18) * 100
+above_of(p) = (sum [j=1:index_of(p)] column(word(all, j))) / stack(18) * 100
 end_of(k) = state_of(k) eq 'complete' ? '' : state_of(k)
+ended = 0
+do for [k=1:nruns] { if (strlen(end_of(k)) > ended) { ended = strlen(end_of(k)) } }
+# A run that waits is white within a line, with a pattern that others have not.
+edge(p) = p eq 'wait_s' ? '#000000' : '#FFFFFF'
+pattern(p) = p eq 'wait_s' ? 2 : pattern_of(index_of(p))
+
+title = seen('Where the time of each run went', 'Where the time of each run went')
+above = key_room(nshown, longest)
 do for [fmt in formats] {
+    eval lying(nruns, longest_run, above, foot_room)
     eval open_of(fmt)
-    set lmargin at screen (small ? 0.17 : 0.10)
-    set rmargin at screen (small ? 0.66 : 0.80)
-    set tmargin at screen top_right
-    set bmargin at screen (small ? 0.24 : 0.11)
-    set xrange [0.4:nruns + 0.6]
-    set yrange [0:100]
-    eval set_y('share of run time (%)')
-    set xtics () scale 0 noenhanced; eval small ? 'set xtics rotate by 30 right' : 'set xtics norotate center'
-    do for [k=1:nruns] { set xtics add (as_tic(name_of_run(k)) k) }
-    eval key_right
-    do for [k=1:nruns] { set label (10 + k) end_of(k) at k,100 center offset 0,0.6 font tiny_font noenhanced }
-    plot for [p in shown] data using ($0 + 1):(50):($0 + 0.68):($0 + 1.32):(below(p)):(above(p)) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, index_of(p)) title title_of(p), \
-         for [p in shown] data using ($0 + 1):(50):($0 + 0.68):($0 + 1.32):(below(p)):(above(p)) with boxxyerror fs transparent pattern (index_of(p) == 1 ? 0 : index_of(p) % 4 + 4) noborder lc rgb hatch lw 0.3 notitle
+    eval lying(nruns, longest_run, above, foot_room)
+    set rmargin at screen from_right(14 + ended * char_room)
+    set xrange [0:100]
+    set xlabel 'share of run time (%)' font small_font offset 0,0.3
+    do for [k=1:nruns] { set ytics add (as_tic(shortened(name_of_run(k), chars_of_room(room_of_names(longest_run)))) k) }
+    eval key_in_rows(nshown, longest)
+    do for [k=1:nruns] { set label (10 + k) end_of(k) at 100,k left offset 0.6,0 font tiny_font noenhanced }
+    plot for [p in shown] data using (50):($0 + 1):(below(p)):(above_of(p)):($0 + 0.64):($0 + 1.36) with boxxyerror fs solid 1 border rgb edge(p) lw 0.3 lc rgb word(hues, index_of(p)) title p[1:strlen(p) - 2], \
+         for [p in shown] data using (50):($0 + 1):(below(p)):(above_of(p)):($0 + 0.64):($0 + 1.36) with boxxyerror fs transparent pattern pattern(p) noborder lc rgb hatch lw 0.3 notitle
     unset output
 }

@@ -335,7 +335,7 @@ cat "$out/papers.md"; echo; cat "$out/cases.md"; echo; cat "$out/settings.md"; e
 awk -F, 'function suite(w) {return w ~ /step/ ? "step" : w ~ /restart/ ? "restart" : "change"}
     BEGIN {print "suite,case,role,measured_s,predicted_s"}
     NR > 1 && $2 != "" && $4 != "" && $6 == "s" {print suite($1) "," $1 ",," $4 "," $2}' "$out/papers.csv" >"$out/plots/predicted.csv"
-draw() { LC_ALL=C.UTF-8 gnuplot -d -e "run='$out'; out='$out/plots/$1'; title='$2'" "plots/$1.gp" && echo "$out/plots/$1.svg"; }
+draw() { LC_ALL=C.UTF-8 gnuplot -d -e "run='$out'; out='$out/plots/$1'; ran='$2'" "plots/$1.gp" && echo "$out/plots/$1.svg"; }
 if command -v gnuplot >/dev/null; then
     draw predicted "seconds of papers and ours, simulated"
     [ "$(wc -l <"$out/settings.csv")" -lt 2 ] || draw settings "step with stragglers over step without, simulated"

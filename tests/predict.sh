@@ -132,5 +132,5 @@ sort -t, -n -k1,1 -s rows.csv | awk -F, '
 mkdir -p plots
 awk -F, 'BEGIN {print "suite,case,role,measured_s,predicted_s"} NR > 1 {print $1 "_ranks," $3 ",validation," $6 "," $9}' \
     rows.csv >plots/predicted.csv
-LC_ALL=C.UTF-8 gnuplot -d -e "run='$dir'; out='$dir/predicted'; title='step time, predicted against measured'" "$root/plots/predicted.gp"
+LC_ALL=C.UTF-8 gnuplot -d -e "run='$dir'; out='$dir/predicted'; ran='step time, predicted against measured'" "$root/plots/predicted.gp"
 echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores; $(sed -n 's/.*driver: "\([^"]*\)".*/\1/p' calibration-*/profile-2.yaml | head -1); $(date -u +%F); figure: $dir/predicted.svg"

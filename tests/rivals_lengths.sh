@@ -97,7 +97,7 @@ awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; next}
         exit slow["all rivals but hotspa"] > 0
     }' "$dir/rivals_lengths.csv" && code=0 || code=$?
 if [ "$count" = grid ] && command -v gnuplot >/dev/null; then
-    LC_ALL=C.UTF-8 gnuplot -d -e "run='$dir'; out='$dir/lengthgain'; title='mean step of rivals over that of hydraulis, simulated; lengths are synthetic'" \
+    LC_ALL=C.UTF-8 gnuplot -d -e "run='$dir'; out='$dir/lengthgain'; ran='mean step of rivals over that of hydraulis, simulated; lengths are synthetic'" \
         "$root/plots/lengthgain.gp" && echo "$dir/lengthgain.svg"
 fi
 exit $code

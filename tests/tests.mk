@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-more, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: mutate rivals storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers figures check check-more check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: mutate rivals storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers figures plots check check-more check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -127,10 +127,13 @@ bench: $(BIN) $(RANK) $(BENCH) $(B)/tests/curves/lengthgain ## print `name value
 	@for b in $(BENCH); do $$b || exit 1; done
 	@LENGTHGAIN=$(abspath $(LENGTHGAIN)) ./tests/rivals_lengths.sh build/lengthgain grid || true
 
+plots: $(BIN) ## every figure of shipped runs, small and large, on one page at both widths (6 minutes)
+	@LUOSHU=$(abspath $(BIN)) ./tests/gallery.sh build/gallery
+
 detector: $(B)/tests/curves/detector ## the detector under noise: delays and false alarms, table and figure
 	@mkdir -p build/detector/plots
 	@$< >build/detector/plots/detector.csv
-	@gnuplot -d -e "run='build/detector'; out='build/detector/plots/detector'; title='detector of changed speeds, synthetic noise'" plots/detector.gp
+	@gnuplot -d -e "run='build/detector'; out='build/detector/plots/detector'; ran='synthetic noise'" plots/detector.gp
 	@echo build/detector/plots/detector.csv; echo build/detector/plots/detector.svg
 
 layers: $(CORE_LIB) $(EXEC_LIB) $(BIN) ## check the direction of includes and of symbols between folders

@@ -283,12 +283,21 @@ START_TEST(seeds)
         strstr(bands, "\nfast,0.650000000,33.600,40.000,46.400,52.000,40.000,-61.650,141.650\n"));
     ck_assert_ptr_nonnull(
         strstr(bands, "\nfast,1.500000000,64.000,64.000,64.000,120.000,64.000,64.000,64.000\n"));
+    /* 49.778 and 21.333 of 28.444, the mean of slow */
+    ck_assert_str_eq(slurp(f->arena, dir, "plots/paired.csv"),
+                     "run,other,seed,difference_ratio,mean_ratio,low95_ratio,high95_ratio\n"
+                     "fast,slow,7,1.750000,1.250000,-5.103102,7.603102\n"
+                     "fast,slow,8,0.750000,1.250000,-5.103102,7.603102\n");
+    const char *kept = slurp(f->arena, dir, "plots/seeds_kept.csv");
+    ck_assert_ptr_nonnull(strstr(kept, "\nfast,7,0.312500000,"));
     ck_assert_ptr_nonnull(strstr(text.at, "\nslow: 28 tok/s in the mean of 2 runs, 95 % interval "
                                           "-62 to 119; median 28, 23 to 34"));
     ck_assert(luo_result_has(dir, "compare_steps-one_slow.csv"));
     ck_assert(!luo_result_has(dir, "compare_steps-two_fast.csv"));
     ck_assert_int_eq(compare(f, runs, 2, dir, false, &text, &d), LUO_OK);
-    ck_assert(!luo_result_has(dir, "seeds.csv") && !luo_result_has(dir, "plots/bands.csv"));
+    ck_assert(!luo_result_has(dir, "seeds.csv") && !luo_result_has(dir, "plots/bands.csv") &&
+              !luo_result_has(dir, "plots/seeds_kept.csv") &&
+              !luo_result_has(dir, "plots/paired.csv"));
     luo_str_free(&text);
     fix_remove(f->arena, dir);
     luo_arena_free(f->arena);

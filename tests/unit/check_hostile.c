@@ -310,6 +310,8 @@ START_TEST(lengths_and_suites)
     put_table(dir, luo_table_def_at(LUO_TABLE_VALIDATE), "");
     put_table(plots, luo_table_def_at(LUO_TABLE_PLOT_PREDICTED), "");
     put_table(plots, luo_table_def_at(LUO_TABLE_PLOT_BANDS), "");
+    put_table(plots, luo_table_def_at(LUO_TABLE_PLOT_SEEDS_KEPT), "");
+    put_table(plots, luo_table_def_at(LUO_TABLE_PLOT_PAIRED), "");
     ck_assert_int_eq(luo_plot_compared(f->arena, &o, name, &made, &diags), LUO_OK);
     ck_assert_int_eq(luo_plot_distribution(f->arena, &o, &one, 1, &made, &diags), LUO_OK);
     no_errors(&diags);
@@ -347,6 +349,7 @@ static void write_and_read(const char *dir, const char *const *texts, int n)
     luo_diags_init(&diags, arena);
     ck_assert_int_eq(luo_table_open(&table, dir, def, &err), LUO_OK);
     for (int i = 0; i < n; i++) {
+        luo_table_text(&table, LUO_COL_PLOT_MARKS_run, texts[i]);
         luo_table_num(&table, LUO_COL_PLOT_MARKS_t_s, i);
         luo_table_text(&table, LUO_COL_PLOT_MARKS_kind, texts[i]);
         luo_table_text(&table, LUO_COL_PLOT_MARKS_label, texts[i]);

@@ -33,11 +33,16 @@ static void close_desk(desk *d)
     luo_arena_free(d->f->arena);
 }
 
-static void put(const desk *d, const char *file, const char *text)
+static void put_into(const desk *d, const char *dir, const char *file, const char *text)
 {
     luo_err err = {0};
-    const char *path = luo_arena_printf(d->f->arena, "%s/%s", d->dir, file);
+    const char *path = luo_arena_printf(d->f->arena, "%s/%s", dir, file);
     ck_assert_int_eq(luo_file_write_atomic(path, text, strlen(text), &err), LUO_OK);
+}
+
+static void put(const desk *d, const char *file, const char *text)
+{
+    put_into(d, d->dir, file, text);
 }
 
 /* Rows of a table that was made, without its first line. */
@@ -81,7 +86,8 @@ START_TEST(steps)
                      "a,3.000000000,,10\na,3.500000000,15.000,20\na,4.000000000,15.000,30\n");
     ck_assert_int_eq(luo_plotdata_stepcdf(d.f->arena, runs, 1, d.dir, &rows, &d.diags), LUO_OK);
     ck_assert_str_eq(made(&d, "stepcdf.csv"),
-                     "a,0.500000000,0.333333\na,0.500000000,0.666667\na,1.000000000,1.000000\n");
+                     "a,0.500000000,0.000000\na,0.500000000,0.333333\n"
+                     "a,0.500000000,0.666667\na,1.000000000,1.000000\n");
 #define BETWEEN                                                                                    \
     ",0.000000000,0.000000000,0.000000000,0.000000000,0.000000000,0.000000000,"                    \
     "0.000000000,0.000000000,"
@@ -130,9 +136,9 @@ START_TEST(many_steps)
         "a,1504.500000000,1503.000,1503\n",
         "a,2411.500000000,2396.000,2400\na,2415.500000000,2397.000,2402\n"};
     for (int i = 0; i < LUO_ROWS(has); i++) ck_assert_msg(strstr(all, has[i]), "%s", has[i]);
-    /* 2402 stayed: every third, the last, and both sides of the corner from 1 s to 2 s. */
+    /* 2402 stayed: the foot, every third, the last, and both sides of the corner from 1 s to 2 s. */
     ck_assert_int_eq(luo_plotdata_stepcdf(d.f->arena, &run, 1, d.dir, &rows, &d.diags), LUO_OK);
-    ck_assert_int_eq(rows, 801 + 2 + 1);
+    ck_assert_int_eq(rows, 1 + 801 + 2 + 1);
     const char *const corner = "a,1.000000000,0.994588\na,1.000000000,0.995004\n"
                                "a,2.000000000,0.995420\na,2.000000000,0.995837\n";
     ck_assert_msg(strstr(made(&d, "stepcdf.csv"), corner), "%s", corner);
@@ -190,15 +196,47 @@ START_TEST(marks)
         "240,fired,straggler,device:13,2\n241,fired,straggler,device:14,2\n");
     ck_assert_int_eq(luo_plotdata_marks(d.f->arena, runs, 4, d.dir, &rows, &d.diags), LUO_OK);
     ck_assert_str_eq(made(&d, "marks.csv"),
-                     "100.000000000,straggler,-\n103.000000000,fail,fail node:b\n"
-                     "143.000000000,link,-\n146.000000000,link,h20-1/nic3 x0.25\n"
-                     "200.000000000,straggler,device:12 x2.57\n240.000000000,straggler,-\n");
+                     "-,100.000000000,straggler,-\n-,103.000000000,fail,fail node:b\n"
+                     "-,143.000000000,link,-\n-,146.000000000,link,h20-1/nic3 x0.25\n"
+                     "-,200.000000000,straggler,device:12 x2.57\n-,240.000000000,straggler,-\n");
     ck_assert_int_eq(rows, 6);
     close_desk(&d);
 }
 END_TEST
 
-/* The largest of every stage of the first plan. */
+/* Of 1200 s two marks of one event lie 3 s apart at most. The second run meets the event of 100 s
+ * 2 s later, that of 300 s not at all, and one of its own; the third was lost before 300 s. */
+START_TEST(own_marks)
+{
+    desk d = open_desk("own_marks");
+    const char *other = fix_dir(d.f->arena, "own_marks_other");
+    const char *gone = fix_dir(d.f->arena, "own_marks_gone");
+    luo_err err = {0};
+    const luo_result runs[] = {{.dir = d.dir, .name = "a", .total_s = 1200},
+                               {.dir = other, .name = "b", .total_s = 1200},
+                               {.dir = gone, .name = "c", .total_s = 200}};
+    int64_t rows = -1;
+    ck_assert_int_eq(luo_file_make_dir(other, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(gone, &err), LUO_OK);
+    put(&d, "events.csv",
+        "t_s,phase,kind,target,value\n100,fired,fail,node:a,\n300,fired,fail,node:b,\n"
+        "400,fired,fail,node:c,\n");
+    put_into(&d, other, "events.csv",
+             "t_s,phase,kind,target,value\n102,fired,fail,node:a,\n400,fired,fail,node:c,\n"
+             "400,fired,fail,node:d,\n500,fired,fail,node:e,\n");
+    put_into(&d, gone, "events.csv", "t_s,phase,kind,target,value\n101,fired,fail,node:a,\n");
+    ck_assert_int_eq(luo_plotdata_marks(d.f->arena, runs, 3, d.dir, &rows, &d.diags), LUO_OK);
+    ck_assert_str_eq(made(&d, "marks.csv"),
+                     "-,100.000000000,fail,fail node:a\n-,400.000000000,fail,fail node:c\n"
+                     "a,300.000000000,fail,-\nb,400.000000000,fail,-\nb,500.000000000,fail,-\n");
+    ck_assert_int_eq(rows, 5);
+    fix_remove(d.f->arena, other);
+    fix_remove(d.f->arena, gone);
+    close_desk(&d);
+}
+END_TEST
+
+/* The largest of every stage of the first plan; nothing where nothing was slow. */
 START_TEST(slowdown)
 {
     desk d = open_desk("slowdown");
@@ -213,6 +251,12 @@ START_TEST(slowdown)
     ck_assert_str_eq(made(&d, "slowdown.csv"),
                      "0,0,1.100000\n0,1,2.000000\n1,0,1.200000\n3,0,1.300000\n");
     ck_assert_int_eq(rows, 4);
+    put(&d, "devices.csv", "device,caused_slowdown\n0,1\n1,1.0004\n4,9\n");
+    ck_assert_int_eq(luo_plotdata_slowdown(d.f->arena, &run, d.dir, &rows, &d.diags), LUO_OK);
+    ck_assert_int_eq(rows, 0);
+    put(&d, "devices.csv", "device,caused_slowdown\n0,1\n1,1.0006\n4,9\n");
+    ck_assert_int_eq(luo_plotdata_slowdown(d.f->arena, &run, d.dir, &rows, &d.diags), LUO_OK);
+    ck_assert_int_eq(rows, 2);
     close_desk(&d);
 }
 END_TEST
@@ -295,7 +339,7 @@ START_TEST(gantt)
         "4,1,0,compute,BW,d.mm,0,0,1,1000,1200\n4,1,0,compute,post,adam,0,0,,1200,1600\n"
         "4,1,1,compute,F,mm,0,0,0,100,400\n"
         "4,2,0,compute,F,mm,0,0,0,1700,2000\n5,0,0,compute,F,mm,0,0,0,1800,2000\n");
-    ck_assert_int_eq(luo_plotdata_gantt(d.f->arena, &run, d.dir, &rows, &d.diags), LUO_OK);
+    ck_assert_int_eq(luo_plotdata_gantt(d.f->arena, &run, -1, -1, d.dir, &rows, &d.diags), LUO_OK);
     ck_assert_str_eq(made(&d, "gantt.csv"),
                      "0,dev 3,5,io,,110.000000000,111.000000000,0.500000\n"
                      "0,dev 3,5,io,,111.000000000,113.000000000,0.750000\n"
@@ -303,7 +347,7 @@ START_TEST(gantt)
                      "1,p0 s0 (dev 0),0,forward,0,100.000000000,400.000000000,1.000000\n"
                      "1,p0 s0 (dev 0),0,backward,0,400.000000000,700.000000000,1.000000\n"
                      "1,p0 s0 (dev 0),0,recompute,1,700.000000000,1000.000000000,1.000000\n"
-                     "1,p0 s0 (dev 0),0,backward,1,1000.000000000,1200.000000000,1.000000\n"
+                     "1,p0 s0 (dev 0),0,backward-weight,1,1000.000000000,1200.000000000,1.000000\n"
                      "1,p0 s0 (dev 0),0,other,,1200.000000000,1600.000000000,1.000000\n"
                      "1,p0 s0 (dev 0),1,tp,0,390.000000000,391.000000000,0.500000\n"
                      "1,p0 s0 (dev 0),1,tp,0,391.000000000,393.000000000,0.750000\n"
@@ -320,5 +364,49 @@ START_TEST(gantt)
 }
 END_TEST
 
-LUO_SUITE("io.plotdata", LUO_T(steps), LUO_T(many_steps), LUO_T(lost), LUO_T(marks),
-          LUO_T(slowdown), LUO_T(lengths_of_classes), LUO_T(busiest), LUO_T(gantt))
+/* A step by its number, or the first of a plan; the second attempt of a step is a step of its own,
+ * here of another plan. Rows name nodes where the run knows them. */
+START_TEST(gantt_of_a_step)
+{
+    desk d = open_desk("gantt_step");
+    const luo_result run = {.dir = d.dir, .name = "a"};
+    int64_t rows = -1;
+    put(&d, "ops.csv",
+        "step,attempt,device,stream,phase,op,pipeline,stage,micro_batch,t_start_s,t_end_s\n"
+        "4,0,0,compute,BI,a,0,0,0,0,15\n5,0,0,compute,F,b,0,0,0,15,30\n"
+        "5,1,0,compute,BW,c,0,0,0,30,45\n7,0,0,compute,F,d,0,0,0,45,60\n");
+    put(&d, "steps.csv",
+        "step,attempt,plan\n4,0,0\n5,0,0\n5,1,1\n6,0,1\n7,0,1\n8,0,2\n");
+    put(&d, "memory.csv", "plan,device,node\n0,0,\"a,1\"\n");
+    static const struct {
+        int64_t step, plan;
+        const char *want; /* kind and begin; "": none */
+    } cases[] = {{-1, -1, "backward-input,0,0.0"}, {5, -1, "forward,0,15.0"},
+                 {-1, 1, "backward-weight,0,30.0"}, {5, 1, "backward-weight,0,30.0"},
+                 {7, 1, "forward,0,45.0"},          {-1, 0, "backward-input,0,0.0"},
+                 {6, -1, ""},                       {-1, 2, ""},
+                 {4, 1, ""}};
+    for (int i = 0; i < LUO_ROWS(cases); i++) {
+        luo_diags_init(&d.diags, d.f->arena);
+        ck_assert_int_eq(luo_plotdata_gantt(d.f->arena, &run, cases[i].step, cases[i].plan, d.dir,
+                                            &rows, &d.diags),
+                         LUO_OK);
+        ck_assert_int_eq(rows, cases[i].want[0] ? 1 : 0);
+        if (cases[i].want[0]) {
+            const char *want =
+                luo_arena_printf(d.f->arena, "0,\"p0 s0 (dev 0 of a,1)\",0,%s", cases[i].want);
+            ck_assert_msg(strncmp(made(&d, "gantt.csv"), want, strlen(want)) == 0, "%s", want);
+            continue;
+        }
+        ck_assert_str_eq(d.diags.first->err.text,
+                         luo_arena_printf(d.f->arena, "`%s` holds no trace of such a step; traced "
+                                          "are 4, 5, 7.", d.dir));
+    }
+    luo_diags_init(&d.diags, d.f->arena); /* what is left in it was expected */
+    close_desk(&d);
+}
+END_TEST
+
+LUO_SUITE("io.plotdata", LUO_T(steps), LUO_T(many_steps), LUO_T(lost), LUO_T(marks), LUO_T(own_marks),
+          LUO_T(slowdown), LUO_T(lengths_of_classes), LUO_T(busiest), LUO_T(gantt),
+          LUO_T(gantt_of_a_step))

@@ -191,7 +191,15 @@ START_TEST(bands)
         "restart,100,90,92,95,100,92,91,93\n";
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "bands");
+    static const char kept[] = "run,seed,t_s,kept_tokens,ideal_tokens\n"
+                               "static,1,0,0,0\nstatic,1,50,45,50\nstatic,1,100,90,100\n"
+                               "restart,1,0,0,0\nrestart,1,50,44,50\nrestart,1,100,92,100\n";
+    static const char pairs[] =
+        "run,other,seed,difference_ratio,mean_ratio,low95_ratio,high95_ratio\n";
+    static const char pair[] = "restart,static,1,0.02,0.02,,\n";
     const char *path = luo_arena_printf(f->arena, "%s/plots/bands.csv", dir);
+    const char *kept_path = luo_arena_printf(f->arena, "%s/plots/seeds_kept.csv", dir);
+    const char *paired_path = luo_arena_printf(f->arena, "%s/plots/paired.csv", dir);
     const luo_plot_opts o = {.dir = dir, .scripts = "plots"};
     luo_str made = {0};
     luo_diags d;
@@ -203,13 +211,16 @@ START_TEST(bands)
     ck_assert_int_eq(luo_plot_compared(f->arena, &o, "seeds", &made, &d), LUO_OK);
     ck_assert_uint_eq(made.len, 0);
     ck_assert_int_eq(luo_file_write_atomic(path, table, sizeof table - 1, &err), LUO_OK);
-    for (int k = 0; k < 2; k++) {
+    ck_assert_int_eq(luo_file_write_atomic(kept_path, kept, sizeof kept - 1, &err), LUO_OK);
+    for (int k = 0; k < 4; k++) { /* of one policy, then of two */
+        const char *rows = luo_arena_printf(f->arena, "%s%s", pairs, k < 2 ? "" : pair);
+        ck_assert_int_eq(luo_file_write_atomic(paired_path, rows, strlen(rows), &err), LUO_OK);
         luo_str_clear(&made);
         ck_assert_int_eq(luo_plot_compared(f->arena, &o, "seeds", &made, &d), LUO_OK);
         no_words(&d);
         const uint64_t h = hash_all(luo_str_get(&made), &n);
         ck_assert_int_eq(n, 3);
-        ck_assert(k == 0 || h == first);
+        ck_assert(k == 0 || (h == first) == (k != 2));
         first = h;
     }
     luo_str_free(&made);

@@ -1,5 +1,6 @@
 /* Policies that ran under several seeds: OUT/seeds.csv, a row a policy, OUT/pairs.csv, a row two of
- * them, and OUT/plots/bands.csv, what they had kept over run time, for the figure `goodput`. */
+ * them; for the figure `goodput` OUT/plots/bands.csv and seeds_kept.csv, what they had kept over run
+ * time, and paired.csv, how much more the best one kept than each of the others in each seed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,7 +193,55 @@ static luo_status put_bands(seeds *s, luo_table *table, const char *label, const
     return LUO_OK;
 }
 
-static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_str *text)
+static luo_status put_kept(seeds *s, luo_table *table, const char *label, const member *m,
+                           int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t p = 0; p <= POINTS; p++) {
+            const double t_s = s->longest_s / POINTS * p;
+            luo_table_text(table, LUO_COL_PLOT_SEEDS_KEPT_run, label);
+            luo_table_text(table, LUO_COL_PLOT_SEEDS_KEPT_seed, m[i].run->seed);
+            luo_table_num(table, LUO_COL_PLOT_SEEDS_KEPT_t_s, t_s);
+            luo_table_num(table, LUO_COL_PLOT_SEEDS_KEPT_kept_tokens, m[i].kept[p]);
+            luo_table_num(table, LUO_COL_PLOT_SEEDS_KEPT_ideal_tokens, m[i].ideal * t_s);
+            LUO_TRY(luo_table_end(table, &s->err));
+        }
+    return LUO_OK;
+}
+
+/* Seeds of the best policy and of another one. */
+static luo_status put_paired(seeds *s, luo_table *table, const luo_seed_pair *pair)
+{
+    const luo_seed_policy *a = &s->stats->policy[pair->run], *b = &s->stats->policy[pair->other];
+    const luo_interval *d = &pair->difference;
+    for (int32_t i = 0; i < a->n; i++)
+        for (int32_t k = 0; k < b->n; k++) {
+            if (!same_seed(a->run[i], b->run[k])) continue;
+            const double difference =
+                a->run[i]->goodput_tokens_per_s - b->run[k]->goodput_tokens_per_s;
+            luo_table_text(table, LUO_COL_PLOT_PAIRED_run, a->label);
+            luo_table_text(table, LUO_COL_PLOT_PAIRED_other, b->label);
+            luo_table_text(table, LUO_COL_PLOT_PAIRED_seed, a->run[i]->seed);
+            luo_table_num(table, LUO_COL_PLOT_PAIRED_difference_ratio, difference / pair->against);
+            luo_table_num(table, LUO_COL_PLOT_PAIRED_mean_ratio, d->mean / pair->against);
+            luo_table_num(table, LUO_COL_PLOT_PAIRED_low95_ratio, d->low / pair->against);
+            luo_table_num(table, LUO_COL_PLOT_PAIRED_high95_ratio, d->high / pair->against);
+            LUO_TRY(luo_table_end(table, &s->err));
+            break;
+        }
+    return LUO_OK;
+}
+
+static luo_status put_all_paired(seeds *s, luo_table *table)
+{
+    for (int32_t i = 0; i < s->stats->npairs; i++)
+        if (s->stats->pair[i].run == s->stats->best && s->stats->pair[i].against > 0)
+            LUO_TRY(put_paired(s, table, &s->stats->pair[i]));
+    return LUO_OK;
+}
+
+static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_table *kept,
+                          luo_str *text)
 {
     for (int32_t i = 0; i < s->stats->npolicies; i++) {
         const luo_seed_policy *p = &s->stats->policy[i];
@@ -200,20 +249,24 @@ static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_str *
         LUO_TRY(gather(s, p, &m));
         LUO_TRY(put_seeds(s, rows, p, m, text));
         LUO_TRY(put_bands(s, bands, p->label, m, p->n));
+        LUO_TRY(put_kept(s, kept, p->label, m, p->n));
     }
     return LUO_OK;
 }
 
 static luo_status write_all(seeds *s, const char *out, const char *plots, luo_str *text)
 {
-    luo_table t[3] = {{0}};
-    static const luo_table_id id[3] = {LUO_TABLE_SEEDS, LUO_TABLE_PLOT_BANDS, LUO_TABLE_PAIRS};
+    enum { ROWS, PAIRS, BANDS, KEPT, PAIRED, TABLES };
+    luo_table t[TABLES] = {{0}};
+    static const luo_table_id id[TABLES] = {LUO_TABLE_SEEDS, LUO_TABLE_PAIRS, LUO_TABLE_PLOT_BANDS,
+                                            LUO_TABLE_PLOT_SEEDS_KEPT, LUO_TABLE_PLOT_PAIRED};
     luo_status st = luo_file_make_own_dir(plots, &s->err);
-    for (int i = 0; i < 3 && st == LUO_OK; i++)
-        st = luo_table_open(&t[i], i == 1 ? plots : out, luo_table_def_at(id[i]), &s->err);
-    if (st == LUO_OK) st = put_all(s, &t[0], &t[1], text);
-    if (st == LUO_OK) st = put_pairs(s, &t[2]);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < TABLES && st == LUO_OK; i++)
+        st = luo_table_open(&t[i], i >= BANDS ? plots : out, luo_table_def_at(id[i]), &s->err);
+    if (st == LUO_OK) st = put_all(s, &t[ROWS], &t[BANDS], &t[KEPT], text);
+    if (st == LUO_OK) st = put_pairs(s, &t[PAIRS]);
+    if (st == LUO_OK) st = put_all_paired(s, &t[PAIRED]);
+    for (int i = 0; i < TABLES; i++) {
         const luo_status closed = luo_table_close(&t[i], st == LUO_OK ? &s->err : NULL);
         if (st == LUO_OK) st = closed;
     }
@@ -223,7 +276,8 @@ static luo_status write_all(seeds *s, const char *out, const char *plots, luo_st
 luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
                              const luo_seed_stats *stats, luo_str *text, luo_diags *diags)
 {
-    static const char *const files[] = {"seeds.csv", "pairs.csv", "plots/bands.csv"};
+    static const char *const files[] = {"seeds.csv", "pairs.csv", "plots/bands.csv",
+                                       "plots/seeds_kept.csv", "plots/paired.csv"};
     seeds s = {.arena = arena, .runs = runs, .n = n, .stats = stats, .diags = diags};
     const char *plots = luo_arena_printf(arena, "%s/plots", out);
     if (!plots) return LUO_ENOMEM;

@@ -177,10 +177,11 @@ static char *answer(luo_arena *arena, const luo_seed_stats *s)
 luo_status luo_seed_stats_of(luo_arena *arena, const luo_result *runs, int32_t n,
                              luo_seed_stats *out, luo_err *err)
 {
-    *out = (luo_seed_stats){.answer = ""};
+    *out = (luo_seed_stats){.best = -1, .answer = ""};
     LUO_TRY(list_policies(arena, runs, n, out, err));
     if (out->npolicies == 0) return LUO_OK;
     LUO_TRY(list_pairs(arena, out, err));
+    out->best = best_but(out, -1);
     out->answer = answer(arena, out);
     return out->answer ? LUO_OK : luo_err_nomem(err);
 }

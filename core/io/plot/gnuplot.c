@@ -124,7 +124,7 @@ luo_status luo_gnuplot_start(luo_arena *arena, const luo_gnuplot_opts *opts, luo
     luo_str_add(&vars, opts->nfiles == 1 ? "formats='svg'; run='.'; " : "run='.'; ");
     for (int i = 0; i < opts->nfiles; i++)
         luo_str_addf(&vars, "%s='/dev/fd/%d'; ", luo_gnuplot_endings[i], out->file[i].fd);
-    write_quoted(&vars, "title", opts->title);
+    write_quoted(&vars, "ran", opts->ran);
     luo_str_add(&vars, opts->more);
     if (st == LUO_OK && vars.failed) st = luo_err_nomem(err);
     if (st == LUO_OK && spawn_gnuplot(opts, vars.at, out) != LUO_OK)

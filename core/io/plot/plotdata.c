@@ -148,7 +148,17 @@ luo_status luo_plotdata_throughput(luo_arena *arena, const luo_result *runs, int
     return each_run(arena, runs, n, out, LUO_TABLE_PLOT_THROUGHPUT, throughput_of, rows, diags);
 }
 
-/* At most POINTS + 1 points of the distribution, least and largest among them. */
+static luo_status put_share(luo_table *table, const char *run, double step_s, double share,
+                            luo_err *err)
+{
+    luo_table_text(table, LUO_COL_PLOT_STEPCDF_run, run);
+    luo_table_num(table, LUO_COL_PLOT_STEPCDF_step_s, step_s);
+    luo_table_num(table, LUO_COL_PLOT_STEPCDF_share_ratio, share);
+    return luo_table_end(table, err);
+}
+
+/* The foot at the least, and at most POINTS + 1 points of the distribution, least and largest among
+ * them. */
 static luo_status stepcdf_of(luo_arena *arena, luo_table *table, const luo_result *run,
                              luo_diags *diags, luo_err *err)
 {
@@ -161,14 +171,12 @@ static luo_status stepcdf_of(luo_arena *arena, luo_table *table, const luo_resul
         if (l.at[i].stayed) x[n++] = l.at[i].end_s - l.at[i].start_s;
     luo_stats_sort(x, n);
     const int64_t every = n / POINTS + 1;
+    if (st == LUO_OK && n > 0) st = put_share(table, run->name, x[0], 0, err);
     for (int64_t i = 0; st == LUO_OK && i < n; i++) {
         const bool step = i + 1 == n || i == 0 || x[i + 1] - x[i] > 1e-3 * x[n - 1] ||
                           x[i] - x[i - 1] > 1e-3 * x[n - 1]; /* corners stay sharp */
         if (i % every && !step) continue;
-        luo_table_text(table, LUO_COL_PLOT_STEPCDF_run, run->name);
-        luo_table_num(table, LUO_COL_PLOT_STEPCDF_step_s, x[i]);
-        luo_table_num(table, LUO_COL_PLOT_STEPCDF_share_ratio, (double)(i + 1) / (double)n);
-        st = luo_table_end(table, err);
+        st = put_share(table, run->name, x[i], (double)(i + 1) / (double)n, err);
     }
     free(x);
     free(l.at);
@@ -287,6 +295,7 @@ typedef struct mark {
     double t_s;
     bool breaks; /* devices go or come, which counts more than slowness */
     bool named;
+    bool shared; /* every run that lasted so long met it then */
     char kind[24], label[128];
 } mark;
 
@@ -298,21 +307,29 @@ static bool is_marked(const char *kind, const char *phase)
            (job && strcmp(phase, luo_event_phase_name(LUO_EVENT_PHASE_ENDED)) == 0);
 }
 
-/* A mark needs 1/MARKS of the width. */
-static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags *diags, mark *out,
-                             int32_t *n)
+typedef struct mark_list {
+    const luo_result *run;
+    mark *at;
+    int64_t n, cap;
+    bool known; /* the run has a table of events */
+} mark_list;
+
+static luo_status read_marks(luo_arena *arena, mark_list *list, luo_diags *diags, luo_err *err)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_EVENTS, diags);
-    *n = 0;
-    while (in && *n <= MARKS && luo_csv_next(in, c)) {
+    bool ok = true;
+    list->known = luo_result_has(list->run->dir, luo_table_def_at(LUO_TABLE_EVENTS)->file);
+    if (!list->known) return LUO_OK;
+    luo_csv *in = luo_result_table(arena, list->run->dir, LUO_TABLE_EVENTS, diags);
+    while (ok && in && luo_csv_next(in, c)) {
         const char *kind = c[LUO_COL_EVENTS_kind].text;
-        const double t_s = c[LUO_COL_EVENTS_t_s].number;
         const char *phase = c[LUO_COL_EVENTS_phase].text;
         if (!is_marked(kind, phase)) continue;
-        if (*n > 0 && t_s - out[*n - 1].t_s < run->total_s / MARKS) continue;
-        mark *m = &out[(*n)++];
-        *m = (mark){.t_s = t_s, .breaks = strcmp(kind, "straggler") && strcmp(kind, "link")};
+        ok = LUO_VEC_ROOM(list->at, list->n, list->cap);
+        if (!ok) break;
+        mark *m = &list->at[list->n++];
+        *m = (mark){.t_s = c[LUO_COL_EVENTS_t_s].number,
+                    .breaks = strcmp(kind, "straggler") && strcmp(kind, "link")};
         snprintf(m->kind, sizeof m->kind, "%s", kind);
         if (strcmp(kind, "job") == 0)
             snprintf(m->label, sizeof m->label, "%s %s", c[LUO_COL_EVENTS_id].text,
@@ -322,30 +339,66 @@ static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags 
             mark_label(m->label, sizeof m->label, kind, c[LUO_COL_EVENTS_target].text,
                        &c[LUO_COL_EVENTS_value]);
     }
-    return luo_csv_close(in);
+    const luo_status st = luo_csv_close(in);
+    return ok ? st : luo_err_nomem(err);
+}
+
+/* Marks of a list lie in the order of time. *from: below it all are too early for this mark and
+ * for those that follow it. */
+static bool has_mark(const mark_list *list, int64_t *from, const mark *wanted, double width_s)
+{
+    while (*from < list->n && list->at[*from].t_s < wanted->t_s - width_s) ++*from;
+    for (int64_t i = *from; i < list->n && list->at[i].t_s <= wanted->t_s + width_s; i++)
+        if (strcmp(list->at[i].kind, wanted->kind) == 0 &&
+            strcmp(list->at[i].label, wanted->label) == 0)
+            return true;
+    return false;
+}
+
+/* Compares every run with every other that lasted to the mark. */
+static void share_marks(mark_list *lists, int32_t n, double width_s)
+{
+    for (int32_t r = 0; r < n; r++) {
+        for (int64_t i = 0; i < lists[r].n; i++) lists[r].at[i].shared = true;
+        for (int32_t k = 0; k < n; k++) {
+            int64_t from = 0;
+            for (int64_t i = 0; k != r && lists[k].known && i < lists[r].n; i++) {
+                mark *m = &lists[r].at[i];
+                if (lists[k].run->total_s > m->t_s + width_s &&
+                    !has_mark(&lists[k], &from, m, width_s))
+                    m->shared = false;
+            }
+        }
+    }
 }
 
 /* A label needs 1/LABELS of the width. */
-static void name_marks(mark *m, int32_t n, bool breaks, double width_s)
+static void name_marks(mark *m, int64_t n, bool breaks, double width_s)
 {
-    for (int32_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         bool free = m[i].breaks == breaks;
-        for (int32_t k = 0; k < n && free; k++)
+        for (int64_t k = 0; k < n && free; k++)
             free = !m[k].named || fabs(m[k].t_s - m[i].t_s) > width_s;
         if (free) m[i].named = true;
     }
 }
 
-static luo_status marks_of(luo_arena *arena, luo_table *table, const luo_result *run,
-                           luo_diags *diags, luo_err *err)
+/* Marks of one kind to the front, as many as there is room for: one needs 1/MARKS of the width. */
+static int64_t choose_marks(mark_list *list, bool shared, double width_s, mark *out)
 {
-    mark *m = LUO_NEW_N(arena, mark, MARKS + 1);
-    int32_t n;
-    if (!m) return luo_err_nomem(err);
-    LUO_TRY(read_marks(arena, run, diags, m, &n));
-    name_marks(m, n, true, run->total_s / LABELS);
-    name_marks(m, n, false, run->total_s / LABELS);
-    for (int32_t i = 0; i < n; i++) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < list->n && n <= MARKS; i++) {
+        const mark *m = &list->at[i];
+        if (m->shared == shared && (n == 0 || m->t_s - out[n - 1].t_s >= width_s)) out[n++] = *m;
+    }
+    return n;
+}
+
+static luo_status put_marks(luo_table *table, const char *run, const mark *m, int64_t n,
+                            luo_err *err)
+{
+    for (int64_t i = 0; i < n; i++) {
+        luo_table_text(table, LUO_COL_PLOT_MARKS_run, run);
         luo_table_num(table, LUO_COL_PLOT_MARKS_t_s, m[i].t_s);
         luo_table_text(table, LUO_COL_PLOT_MARKS_kind, m[i].kind);
         /* gnuplot takes the last one for "" */
@@ -355,13 +408,46 @@ static luo_status marks_of(luo_arena *arena, luo_table *table, const luo_result 
     return LUO_OK;
 }
 
+/* Those that all share, of the longest run, with labels; behind them the others, run by run. */
+static luo_status put_all_marks(luo_table *table, mark_list *lists, int32_t n, int32_t longest,
+                                mark *room, luo_err *err)
+{
+    const double total_s = lists[longest].run->total_s;
+    int64_t chosen = choose_marks(&lists[longest], true, total_s / MARKS, room);
+    name_marks(room, chosen, true, total_s / LABELS);
+    name_marks(room, chosen, false, total_s / LABELS);
+    LUO_TRY(put_marks(table, "-", room, chosen, err));
+    for (int32_t r = 0; r < n; r++) {
+        chosen = choose_marks(&lists[r], false, total_s / MARKS, room);
+        LUO_TRY(put_marks(table, lists[r].run->name, room, chosen, err));
+    }
+    return LUO_OK;
+}
+
 luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
                               int64_t *rows, luo_diags *diags)
 {
+    luo_table table = {0};
+    luo_err err = {0};
+    mark_list *lists = LUO_NEW_N(arena, mark_list, n);
+    mark *room = LUO_NEW_N(arena, mark, MARKS + 1);
     int32_t longest = 0;
-    for (int32_t i = 1; i < n; i++)
+    luo_status st = lists && room ? LUO_OK : luo_err_nomem(&err);
+    for (int32_t i = 0; i < n && st == LUO_OK; i++) {
+        lists[i].run = &runs[i];
         if (runs[i].total_s > runs[longest].total_s) longest = i;
-    return each_run(arena, runs + longest, 1, out, LUO_TABLE_PLOT_MARKS, marks_of, rows, diags);
+        st = read_marks(arena, &lists[i], diags, &err);
+    }
+    if (st == LUO_OK) share_marks(lists, n, runs[longest].total_s / MARKS);
+    if (st == LUO_OK)
+        st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_MARKS), &err);
+    if (st == LUO_OK) st = put_all_marks(&table, lists, n, longest, room, &err);
+    for (int32_t i = 0; lists && i < n; i++) free(lists[i].at);
+    *rows = table.rows;
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? &err : NULL);
+    if (st == LUO_OK) st = closed;
+    if (err.st != LUO_OK) luo_diags_err(diags, &err);
+    return st;
 }
 
 static luo_status put_breakdown(luo_table *table, const char *name, const step_list *l,

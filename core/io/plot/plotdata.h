@@ -15,15 +15,16 @@ luo_status luo_plotdata_timelost(luo_arena *arena, const luo_result *runs, int32
                                  const char *out, int64_t *rows, luo_diags *diags);
 luo_status luo_plotdata_lost(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
                              int64_t *rows, luo_diags *diags);
-/* Events of the run that lasts longest. */
+/* Events that all runs met at one time, then those of single runs. Cost: O(n^2 e) for e events. */
 luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
                               int64_t *rows, luo_diags *diags);
 /* One bar per run; with one run, one per plan. */
 luo_status luo_plotdata_breakdown(luo_arena *arena, const luo_result *runs, int32_t n,
                                   const char *out, int64_t *rows, luo_diags *diags);
-/* The first traced step of a run. */
-luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, const char *out,
-                              int64_t *rows, luo_diags *diags);
+/* The first traced step of a run, or of those that are wanted; if none of them is traced there are
+ * no rows, and a warning says which steps are. step, plan: numbers; -1: any. */
+luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, int64_t step, int64_t plan,
+                              const char *out, int64_t *rows, luo_diags *diags);
 /* The first step of a recorded.csv (docs/formats.md#recorded), into the same table; and that of
  * `ideal` behind it (NULL: none). */
 luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char *ideal,
@@ -31,6 +32,7 @@ luo_status luo_plotdata_recorded(luo_arena *arena, const char *path, const char 
 /* Slowdown of the workers in attribution.csv of `dir`. */
 luo_status luo_plotdata_attributed(luo_arena *arena, const char *dir, const char *out,
                                    int64_t *rows, luo_diags *diags);
+/* No rows if nothing was slow: no number with three decimals would differ from 1. */
 luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const char *out,
                                  int64_t *rows, luo_diags *diags);
 luo_status luo_plotdata_busiest(luo_arena *arena, const luo_result *run, const char *out,

@@ -28,6 +28,8 @@ typedef enum slice_kind {
     NONE,
     FORWARD,
     BACKWARD,
+    BACKWARD_INPUT,
+    BACKWARD_WEIGHT,
     RECOMPUTE,
     OTHER,
     TP,
@@ -37,8 +39,9 @@ typedef enum slice_kind {
     IO,
     KINDS
 } slice_kind;
-static const char *const kind_names[KINDS] = {"",   "forward", "backward", "recompute", "other",
-                                              "tp", "pp",      "dp",       "move",      "io"};
+static const char *const kind_names[KINDS] = {
+    "", "forward", "backward", "backward-input", "backward-weight", "recompute", "other", "tp",
+    "pp", "dp",    "move",     "io"};
 
 typedef struct slice {
     int32_t row, lane, kind, micro_batch;
@@ -51,6 +54,7 @@ typedef struct gantt {
     struct {
         int32_t pipeline, stage, device;
         bool ideal;
+        char node[64]; /* of the device; "": not known */
     } row[ROWS];
     int32_t nrows, most; /* most: that may be there; 0: ROWS */
     bool ideal;          /* rows that are read now */
@@ -95,9 +99,11 @@ static slice_kind kind_of(gantt *g, int32_t lane, const char *phase, int64_t dev
         luo_map_at(&g->forward, key, 1);
         return FORWARD;
     }
-    if (strcmp(phase, "B") != 0 && strcmp(phase, "BI") != 0 && strcmp(phase, "BW") != 0)
-        return OTHER;
-    return luo_map_get(&g->forward, key, 0) ? RECOMPUTE : BACKWARD;
+    slice_kind kind = OTHER;
+    if (strcmp(phase, "B") == 0) kind = BACKWARD;
+    if (strcmp(phase, "BI") == 0) kind = BACKWARD_INPUT;
+    if (strcmp(phase, "BW") == 0) kind = BACKWARD_WEIGHT;
+    return kind != OTHER && luo_map_get(&g->forward, key, 0) ? RECOMPUTE : kind;
 }
 
 /* Adds a row of ops.csv; false: out of memory. */
@@ -120,25 +126,82 @@ static bool add_slice(gantt *g, const luo_csv_cell *cells)
     return true;
 }
 
-/* Slices of the first step of the file; its rows stand together. */
-static luo_status read_ops(luo_arena *arena, const luo_result *run, gantt *g, luo_diags *diags)
+typedef struct step_choice {
+    int64_t step; /* -1: any */
+    bool by_plan; /* only steps of a plan: */
+    luo_map steps; /* hash of step and attempt: 1 if the plan is theirs */
+    int64_t last;   /* that was met; -1: none */
+    luo_str traced; /* "0, 388, 389": steps met */
+} step_choice;
+
+static uint64_t key_of_step(int64_t step, int64_t attempt)
+{
+    const int64_t both[] = {step, attempt};
+    return luo_hash_bytes(LUO_HASH_EMPTY, both, sizeof both);
+}
+
+static luo_status read_steps_of_plan(luo_arena *arena, const luo_result *run, int64_t plan,
+                                     step_choice *choice, luo_diags *diags)
+{
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
+    choice->by_plan = true;
+    while (csv && luo_csv_next(csv, c))
+        if (c[LUO_COL_STEPS_plan].whole == plan)
+            luo_map_at(&choice->steps,
+                       key_of_step(c[LUO_COL_STEPS_step].whole, c[LUO_COL_STEPS_attempt].whole), 1);
+    return luo_csv_close(csv);
+}
+
+static bool is_chosen(step_choice *choice, int64_t step, int64_t attempt)
+{
+    enum { MOST = 200 }; /* bytes of the list */
+    if (step != choice->last && choice->traced.len < MOST)
+        luo_str_addf(&choice->traced, "%s%lld", choice->traced.len ? ", " : "", (long long)step);
+    else if (step != choice->last && choice->traced.len < MOST + 4)
+        luo_str_add(&choice->traced, " ..  ");
+    choice->last = step;
+    return (choice->step < 0 || choice->step == step) &&
+           (!choice->by_plan || luo_map_get(&choice->steps, key_of_step(step, attempt), 0));
+}
+
+/* Slices of the first step of the file that is chosen; its rows stand together. */
+static luo_status read_ops(luo_arena *arena, const luo_result *run, step_choice *choice, gantt *g,
+                           luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_OPS, diags);
-    bool ok = true, first = true;
+    bool ok = true, met = false, chosen = false;
     int64_t step = 0, attempt = 0;
     while (ok && csv && luo_csv_next(csv, c)) {
-        if (first) {
+        const bool same = met && c[LUO_COL_OPS_step].whole == step &&
+                          c[LUO_COL_OPS_attempt].whole == attempt;
+        if (!same && chosen) break;
+        if (!same) {
+            met = true;
             step = c[LUO_COL_OPS_step].whole;
             attempt = c[LUO_COL_OPS_attempt].whole;
+            chosen = is_chosen(choice, step, attempt);
             g->start_s = c[LUO_COL_OPS_t_start_s].number;
-            first = false;
         }
-        if (c[LUO_COL_OPS_step].whole != step || c[LUO_COL_OPS_attempt].whole != attempt) break;
-        ok = add_slice(g, c);
+        if (chosen) ok = add_slice(g, c);
     }
     const luo_status st = luo_csv_close(csv);
     return ok ? st : LUO_ENOMEM;
+}
+
+/* Names the nodes of the devices that are drawn, if the run says which they are. */
+static luo_status read_nodes(luo_arena *arena, const luo_result *run, gantt *g, luo_diags *diags)
+{
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    if (!luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_MEMORY)->file)) return LUO_OK;
+    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_MEMORY, diags);
+    while (csv && luo_csv_next(csv, c))
+        for (int32_t i = 0; i < g->nrows; i++)
+            if (g->row[i].device == c[LUO_COL_MEMORY_device].whole)
+                snprintf(g->row[i].node, sizeof g->row[i].node, "%s",
+                         c[LUO_COL_MEMORY_node].text);
+    return luo_csv_close(csv);
 }
 
 typedef struct pixel {
@@ -198,13 +261,15 @@ static bool same_shade(shade *a, const shade *b)
 
 static void name_of(const gantt *g, int32_t row, char *out, size_t size)
 {
-    if (g->row[row].pipeline < 0) snprintf(out, size, "dev %d", g->row[row].device);
+    const char *node = g->row[row].node, *of = *node ? " of " : "";
+    if (g->row[row].pipeline < 0)
+        snprintf(out, size, "dev %d%s%s", g->row[row].device, of, node);
     else if (g->row[row].device < 0) /* recorded */
         snprintf(out, size, "p%d s%d%s", g->row[row].pipeline, g->row[row].stage,
                  g->row[row].ideal ? " ideal" : "");
     else
-        snprintf(out, size, "p%d s%d (dev %d)", g->row[row].pipeline, g->row[row].stage,
-                 g->row[row].device);
+        snprintf(out, size, "p%d s%d (dev %d%s%s)", g->row[row].pipeline, g->row[row].stage,
+                 g->row[row].device, of, node);
 }
 
 /* Runs of equal columns of one lane as rows of the table. */
@@ -212,7 +277,7 @@ static luo_status put_lane(luo_table *table, const gantt *g, int32_t position, i
                            int32_t lane, const pixel *px, luo_err *err)
 {
     const double width_s = (g->end_s - g->start_s) / COLUMNS;
-    char name[64];
+    char name[128];
     name_of(g, row, name, sizeof name);
     for (int i = 0, j; i < COLUMNS; i = j) {
         shade s = shade_at(px, i), next;
@@ -273,11 +338,21 @@ static luo_status write_gantt(luo_arena *arena, gantt *g, luo_status st, const c
     return finish(&table, st, &err, rows, diags);
 }
 
-luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, const char *out,
-                              int64_t *rows, luo_diags *diags)
+luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, int64_t step, int64_t plan,
+                              const char *out, int64_t *rows, luo_diags *diags)
 {
     gantt g = {0};
-    const luo_status st = read_ops(arena, run, &g, diags);
+    step_choice choice = {.step = step, .last = -1};
+    luo_status st = LUO_OK;
+    if (plan >= 0) st = read_steps_of_plan(arena, run, plan, &choice, diags);
+    if (st == LUO_OK) st = read_ops(arena, run, &choice, &g, diags);
+    if (st == LUO_OK) st = read_nodes(arena, run, &g, diags);
+    if (st == LUO_OK && g.n == 0 && (step >= 0 || plan >= 0))
+        luo_diags_add(diags, LUO_WARNING, LUO_OK, NULL, 0, 0,
+                      "`%s` holds no trace of such a step; traced are %s.", run->dir,
+                      choice.traced.len ? luo_str_get(&choice.traced) : "none");
+    luo_map_free(&choice.steps);
+    luo_str_free(&choice.traced);
     return write_gantt(arena, &g, st, out, rows, diags);
 }
 
@@ -386,6 +461,13 @@ static int by_place(const void *a, const void *b)
     return (x->slowdown < y->slowdown) - (x->slowdown > y->slowdown); /* largest first */
 }
 
+static bool is_any_slow(const place *at, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (at[i].stage >= 0 && at[i].slowdown >= 1.0005) return true;
+    return false;
+}
+
 luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const char *out,
                                  int64_t *rows, luo_diags *diags)
 {
@@ -398,7 +480,7 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
     if (st == LUO_OK)
         st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_SLOWDOWN), &err);
     if (st == LUO_OK && n > 0) qsort(at, (size_t)n, sizeof *at, by_place);
-    for (int32_t i = 0; st == LUO_OK && i < n; i++) {
+    for (int32_t i = 0; st == LUO_OK && is_any_slow(at, n) && i < n; i++) {
         if (at[i].stage < 0 || at[i].slowdown < 0) continue;
         if (i > 0 && at[i].pipeline == at[i - 1].pipeline && at[i].stage == at[i - 1].stage)
             continue;

@@ -140,7 +140,7 @@ static void start_as(plotter *p, const char *figure, const char *name, const cha
         .script = luo_arena_printf(p->arena, "%s/%s.gp", p->scripts, figure),
         .dir = dir,
         .base = j.base,
-        .title = title,
+        .ran = title,
         .nfiles = p->o->svg_alone ? 1 : LUO_GNUPLOT_FILES,
         .more = luo_arena_printf(p->arena, "%s%s", p->o->column ? "column=1; " : "", more)};
     luo_status st = j.base && opts.script && opts.more ? LUO_OK : luo_err_nomem(&err);
@@ -241,7 +241,8 @@ static void draw_run(plotter *p, const char *plots, const luo_result *run)
     const char *title = title_of(p, run, false);
     int64_t rows = 0;
     if (wanted(p, GANTT)) {
-        keep(p, luo_plotdata_gantt(a, run, plots, &rows, p->diags));
+        keep(p, luo_plotdata_gantt(a, run, p->o->of_step ? p->o->step : -1,
+                                   p->o->of_plan ? p->o->plan : -1, plots, &rows, p->diags));
         if (rows > 0) start(p, names[GANTT], run->dir, title, "");
     }
     for (int f = 0; f < FIGURES; f++)
@@ -406,8 +407,12 @@ static bool is_one_seed(const luo_result *runs, int32_t n)
 /* What several seeds kept, if that was compared. */
 static void draw_bands(plotter *p, const char *dir, const char *plots, const char *title)
 {
-    if (wanted(p, GOODPUT) && luo_result_has(plots, "bands.csv"))
-        start(p, names[GOODPUT], dir, title, "bands=1; ");
+    if (!wanted(p, GOODPUT) || !luo_result_has(plots, "bands.csv") ||
+        !luo_result_has(plots, luo_table_def_at(LUO_TABLE_PLOT_SEEDS_KEPT)->file) ||
+        !luo_result_has(plots, luo_table_def_at(LUO_TABLE_PLOT_PAIRED)->file))
+        return;
+    const bool paired = rows_of(p, plots, LUO_TABLE_PLOT_PAIRED) > 0;
+    start(p, names[GOODPUT], dir, title, paired ? "bands=1; " : "bands=1; alone=1; ");
 }
 
 static void draw(plotter *p)

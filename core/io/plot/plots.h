@@ -14,6 +14,8 @@ typedef struct luo_plot_opts {
     const char *scripts; /* folder of plots/common.gp and the figures */
     const char *figure;  /* one figure; NULL: all that the data allow */
     bool column;         /* 84 mm wide instead of 174 mm (--column 1) */
+    bool of_step, of_plan; /* `gantt` draws this step, the first traced step of this plan: */
+    int64_t step, plan;
     bool svg_alone;      /* no PNG and PDF, which are most of the bytes and of the time */
     const char *gnuplot; /* program; NULL: gnuplot, found through PATH */
     int32_t nruns;       /* of luo_plot_compared: run directories and result sets; 0: none */
