@@ -25,14 +25,14 @@ panel = "set key off; unset label 1; unset label 9; set border 3 ls 100; set tic
 half = 0.25 # octave: half a step of the sweep
 swept(k) = strcol('swept') eq word(axes, k)
 y(k) = swept(k) ? log2(column(word(axes, k))) : NaN
-title = seen('Which of three exchanges of experts is the fastest', 'Which exchange is the fastest')
-above = key_room(5, 10) + 4
+title = seen('Which of three exchanges of experts is the fastest (arrow: as the cluster is)', 'Fastest exchange (arrow: the cluster)')
+above = key_room(4, 6) + 4
 H = above + (small ? 140 : 250) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
     set multiplot
     eval legend
-    eval key_in_rows(5, 10)
+    eval key_in_rows(4, 6)
     any = limits[1] + limits[2] > 0 ? ", keyentry with lines lc rgb '#000000' lw 1.2 title 'S*'" : ''
     eval "plot [0:1] [0:1] -1 notitle, for [j=1:3] keyentry with boxes fs solid 1 noborder lc rgb fill(word(ways, j)) title word(ways, j)".any
     eval panel

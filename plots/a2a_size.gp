@@ -16,7 +16,7 @@ stats data using (is_mine(0) ? (nodes = column('nodes'), each = column('devices_
 ms(way) = is_mine(0) ? 1e3 * column(way.'_s') : NaN
 first = 1024.0; last = 1024.0 ** 3
 title = seen('Time of three exchanges of experts by the bytes of a device', 'Three exchanges by the bytes of a device')
-above = key_room(5, 8) + 12
+above = key_room(5, 7) + 12
 H = above + (small ? 130 : 240) + foot_room
 do for [fmt in formats] {
     eval open_of(fmt)
@@ -30,7 +30,7 @@ do for [fmt in formats] {
     set xtics ('1 KiB' 1024, '32 KiB' 2**15, '1 MiB' 2**20, '32 MiB' 2**25, '1 GiB' 2**30)
     set xlabel sprintf('bytes of a device (%d nodes of %d)', nodes, each) font small_font offset 0,0.3
     eval set_y('ms')
-    eval key_in_rows(5, 8)
+    eval key_in_rows(5, 7)
     if (limit > first && limit < last) {
         set arrow 1 from first limit, graph 0 to first limit, graph 1 nohead lc rgb '#333333' lw 0.8 dt (4,4)
         set label 3 'S*' at first limit, graph 1.04 center font small_font tc rgb '#333333'

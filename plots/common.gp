@@ -79,15 +79,15 @@ char_room = small ? 5.6 : 5.8
 title_room = small ? 19 : 23
 foot_room = small ? 52 : 56
 bare_foot_room = small ? 36 : 38
-# Texts beside an axis: the longest has its room, up to 40 of 100 of the width.
-room_of_names(longest) = longest * char_room + 12 > 0.4 * W ? 0.4 * W : longest * char_room + 12
+# Texts beside an axis: the longest has its room, up to 42 of 100 of the width.
+room_of_names(longest) = longest * char_room + 12 > 0.42 * W ? 0.42 * W : longest * char_room + 12
 chars_of_room(room) = int((room - 12) / char_room + 0.01)
 shortened(name, most) = strlen(name) <= most ? name : name[1:most - 1].'…'
 # Legends: lines of their own below the title, as many as n names of the longest length need.
 key_columns(n, longest) = int((W - 12) / ((longest + 7) * char_room)) < 1 ? 1 : int((W - 12) / ((longest + 7) * char_room)) > n ? n : int((W - 12) / ((longest + 7) * char_room))
 key_rows(n, longest) = ceil(1.0 * n / key_columns(n, longest))
 key_room(n, longest) = title_room + key_rows(n, longest) * row_room + 6
-key_in_rows(n, longest) = sprintf("set key at screen %g,screen %g top left vertical Left reverse samplen 2 maxcols auto maxrows %d width %g", from_left(5), from_top(title_room - 3), key_rows(n, longest), -0.12 * longest - 0.5)
+key_in_rows(n, longest) = sprintf("set key at screen %g,screen %g top left vertical Left reverse samplen 2 maxcols auto maxrows %d width %g", from_left(5), from_top(title_room - 3), key_rows(n, longest), -0.08 * longest + 0.3)
 # Bars that lie: n of them, the names beside them; H and the margins that they need, below `above` units.
 lying_room = small ? 15 : 18 # of one
 lying(n, longest, above, foot) = sprintf("H = %g; set lmargin at screen from_left(%g); set tmargin at screen from_top(%g); set bmargin at screen from_bottom(%g); set yrange [%g:0.4]; set ytics () scale 0 noenhanced font tiny_font; unset grid; set grid x lc rgb '#E4E4E4' lw 0.4 lt 1", above + n * lying_room + foot + 8, room_of_names(longest), above, foot, n + 0.6)
@@ -99,6 +99,16 @@ array kept[1024]
 nkept = 0
 number_of_text(name) = (sum [j=1:nkept] (kept[j] eq name ? j : 0))
 keep_text(name) = number_of_text(name) || nkept == 1024 ? 1 : (nkept = nkept + 1, kept[nkept] = name, 1)
+# Lines of a sweep that lie upon each other: take(k, y) in a stats of its rows, at each x the lines in one order; then
+# same_as(k) is the first line that never differs from line k by more than 1 %, 0 if there is none.
+array taken[8192]
+array ntaken[128]
+do for [k=1:128] { ntaken[k] = 0 }
+take(k, y) = k < 1 || k > 128 || ntaken[k] == 64 ? 1 : (ntaken[k] = ntaken[k] + 1, taken[(k - 1) * 64 + ntaken[k]] = y, 1)
+differ(j, k) = ntaken[j] != ntaken[k] || (sum [p=1:ntaken[k]] (abs(taken[(j - 1) * 64 + p] - taken[(k - 1) * 64 + p]) > 0.01 * abs(taken[(k - 1) * 64 + p]))) > 0
+first_same(j, k) = j >= k ? 0 : differ(j, k) ? first_same(j + 1, k) : j
+same_as(k) = k > 128 ? 0 : first_same(1, k)
+named_line(k) = kept[k].(same_as(k) ? ' (as '.kept[same_as(k)].')' : '')
 # A label of a tic is a format: each % is doubled.
 as_tic(name) = strstrt(name, '%') == 0 ? name : name[1:strstrt(name, '%')].'%'.as_tic(name[strstrt(name, '%') + 1:])
 

@@ -14,15 +14,18 @@ counts(name) = strcol('suite') eq name && (strcol('role') eq 'calibration') == f
 err_of(x) = 100 * (column('predicted_s') / column('measured_s') - 1)
 stats data using (err_of(0)) name 'E' nooutput
 reach = (E_max > -E_min ? E_max : -E_min) * 1.08 + 1
+longest = 1
+do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+foot = 28 + (longest + 1) * char_room * 0.64 # names at 40 degrees
 title = seen('Errors of predictions, by suite (*: fitted on these rows)', 'Errors of predictions, by suite')
 above = title_room + 8
-H = above + (small ? 130 : 240) + (small ? 95 : 115)
+H = above + (small ? 130 : 240) + foot
 do for [fmt in formats] {
     eval open_of(fmt)
     set lmargin at screen (small ? 0.17 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen from_top(above)
-    set bmargin at screen from_bottom(small ? 95 : 115)
+    set bmargin at screen from_bottom(foot)
     set xrange [0.3:nkept + 0.7]
     set yrange [-reach:reach]
     set xtics () rotate by 40 right noenhanced font tiny_font

@@ -33,7 +33,12 @@ if (bands) {
     do for [k=1:npaired] { if (strlen(kept[k]) > longest_other) { longest_other = strlen(kept[k]) } }
     end_of_mean(side) = percent(side.'95_ratio') > -1e300 ? percent(side.'95_ratio') : percent('mean_ratio') # of one seed there is none
     percent(name) = 100 * column(name)
-    if (!alone) { stats paired using (percent('difference_ratio')) name 'D' nooutput }
+    smaller(a, b) = a < b ? a : b
+    larger(a, b) = a > b ? a : b
+    if (!alone) {
+        stats paired using (smaller(percent('difference_ratio'), end_of_mean('low'))) name 'D' nooutput
+        stats paired using (larger(percent('difference_ratio'), end_of_mean('high'))) name 'E' nooutput
+    }
 } else {
     stats data using 'kept_tokens' name 'K' nooutput
     unit = K_max > 2e9 ? 1e9 : 1e6
@@ -64,24 +69,24 @@ do for [fmt in formats] {
              for [k=1:nruns] lines using (strcol('run') eq name_of_run(k) && column('t_s') > cut ? column('t_s') / tdiv : NaN):(share('kept_tokens')) with lines lc rgb colour_of(k) lw 0.3 dt 1 notitle, \
              for [k=1:nruns] data using (strcol('run') eq name_of_run(k) && column('t_s') > 0 ? column('t_s') / tdiv : NaN):(share('kept_mean_tokens')) with lines lc rgb colour_of(k) lw width_of(k, nruns < 4 ? nruns : 4) dt k title name_of_run(k)
         # A point a seed; a bar at the mean and its interval.
-      if (!alone) {
-        unset key; unset label 1; unset label 2; unset label 9
-        set lmargin at screen from_left(small ? room_of_names(longest_other) : middle + room_of_names(longest_other))
-        set rmargin at screen from_right(small ? 8 : 14)
-        set tmargin at screen small ? from_bottom(foot_room + pairs_room - 48) : from_top(above)
-        set bmargin at screen from_bottom(foot_room)
-        span = D_max - D_min > 1 ? D_max - D_min : 1
-        set xrange [(D_min < 0 ? D_min : 0) - 0.06 * span:(D_max > 0 ? D_max : 0) + 0.06 * span] noextend
-        set yrange [npaired + 0.5:0.5]
-        set ytics () scale 0 noenhanced font tiny_font
-        do for [k=1:npaired] { set ytics add (as_tic(shortened(kept[k], chars_of_room(room_of_names(longest_other)))) k) }
-        set xlabel (small ? 'keeps more (% of goodput)' : 'keeps more (% of goodput)') font small_font offset 0,0.3
-        set grid noy x lc rgb '#E4E4E4' lw 0.4 lt 1
-        set arrow 900 from first 0, graph 0 to first 0, graph 1 nohead lc rgb '#333333' lw 0.8 back
-        plot for [k=1:npaired] paired using (strcol('other') eq kept[k] ? percent('difference_ratio') : NaN):(k + 0.16) with points pt 7 ps (small ? 0.25 : 0.35) lc rgb '#7F7F7F' notitle, \
-             for [k=1:npaired] paired using (strcol('other') eq kept[k] ? percent('mean_ratio') : NaN):(k - 0.12):(end_of_mean('low')):(end_of_mean('high')) with xerrorbars pt 5 ps (small ? 0.35 : 0.5) lw 1.2 lc rgb '#000000' notitle
-        unset arrow 900
-      }
+        if (!alone) {
+            unset key; unset label 1; unset label 2; unset label 9
+            set lmargin at screen from_left(small ? room_of_names(longest_other) : middle + room_of_names(longest_other))
+            set rmargin at screen from_right(small ? 8 : 14)
+            set tmargin at screen small ? from_bottom(foot_room + pairs_room - 48) : from_top(above)
+            set bmargin at screen from_bottom(foot_room)
+            span = E_max - D_min > 1 ? E_max - D_min : 1
+            set xrange [(D_min < 0 ? D_min : 0) - 0.06 * span:(E_max > 0 ? E_max : 0) + 0.06 * span] noextend
+            set yrange [npaired + 0.5:0.5]
+            set ytics () scale 0 noenhanced font tiny_font
+            do for [k=1:npaired] { set ytics add (as_tic(shortened(kept[k], chars_of_room(room_of_names(longest_other)))) k) }
+            set xlabel (small ? 'keeps more (% of goodput)' : 'keeps more (% of goodput)') font small_font offset 0,0.3
+            set grid noy x lc rgb '#E4E4E4' lw 0.4 lt 1
+            set arrow 900 from first 0, graph 0 to first 0, graph 1 nohead lc rgb '#333333' lw 0.8 back
+            plot for [k=1:npaired] paired using (strcol('other') eq kept[k] ? percent('difference_ratio') : NaN):(k + 0.16) with points pt 7 ps (small ? 0.25 : 0.35) lc rgb '#7F7F7F' notitle, \
+                 for [k=1:npaired] paired using (strcol('other') eq kept[k] ? percent('mean_ratio') : NaN):(k - 0.12):(end_of_mean('low')):(end_of_mean('high')) with xerrorbars pt 5 ps (small ? 0.35 : 0.5) lw 1.2 lc rgb '#000000' notitle
+            unset arrow 900
+        }
         unset multiplot
         set grid nox y lc rgb '#E4E4E4' lw 0.4 lt 1
         set ytics auto scale 0.5 font small_font

@@ -8,9 +8,10 @@ data = run.'/embed_sweep.csv'
 set datafile missing NaN # rows of other settings do not break a line
 stats data using (strcol('figure') eq 'het_theta' && strcol('setting') ne 'none' ? keep_text(strcol('setting')) : 1) nooutput
 n = nkept
+stats data using (strcol('figure') eq 'het_theta' ? take(number_of_text(strcol('setting')), column('bytes_per_iteration')) : 1) nooutput
 is(name) = strcol('figure') eq 'het_theta' && strcol('setting') eq name ? column('x') : NaN
 longest = 8
-do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+do for [k=1:nkept] { if (strlen(named_line(k)) > longest) { longest = strlen(named_line(k)) } }
 title = seen('Bytes of an iteration of a worker by the skew of the keys', 'Bytes by the skew of the keys')
 above = key_room(n + 2, longest)
 H = above + (small ? 125 : 230) + foot_room
@@ -27,7 +28,7 @@ do for [fmt in formats] {
     eval set_y('MB of an iteration')
     eval key_in_rows(n + 2, longest)
     plot data using (is('none')):(column('bytes_per_iteration') / 1e6) with lines lc rgb '#333333' lw 1.4 dt 1 title 'no cache', \
-         for [k=1:n] data using (is(kept[k])):(column('bytes_per_iteration') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title kept[k], \
+         for [k=1:n] data using (is(kept[k])):(column('bytes_per_iteration') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title named_line(k), \
          data using (is('none')):(0.12 * column('bytes_per_iteration') / 1e6) with lines lc rgb '#7F7F7F' lw 1.2 dt 3 title '88 % less'
     unset output
 }

@@ -14,6 +14,7 @@ top = 0
 stats data using (top = (v = 1e3 * stack(4), v > top ? v : top), 1) nooutput
 legend = "unset border; unset xtics; unset ytics; unset xlabel; unset label 2; unset label 3; set lmargin at screen 0.05; set rmargin at screen 0.98; set tmargin at screen from_top(above); set bmargin at screen from_bottom(foot_room)"
 panel = "set key off; unset label 1; unset label 9; set border 3 ls 100; set tics out scale 0.5 font small_font; set xtics nomirror; set ytics nomirror; set format y '%g'; set grid y lc rgb '#E4E4E4' lw 0.4 lt 1"
+stats data using 'expert_ratio' name 'E' nooutput
 title = seen('Time of a layer with experts by how busy the busiest one is', 'Layer with experts by the busiest one')
 above = key_room(4, 9) + 12
 H = above + (small ? 130 : 240) + foot_room
@@ -27,6 +28,7 @@ do for [fmt in formats] {
     set yrange [0:top * 1.03] noextend
     set xrange [1:*] noextend
     set xlabel (small ? 'busiest / mean' : 'rows of the busiest expert over the mean') font small_font offset 0,0.3
+    if (small) { E_step = E_max > 5 ? 2 : E_max > 2.2 ? 0.5 : E_max > 1.5 ? 0.2 : 0.1; set xtics 1, E_step }
     do for [k=1:2] {
         set lmargin at screen (k == 1 ? (small ? 0.17 : 0.085) : (small ? 0.60 : 0.56))
         set rmargin at screen (k == 1 ? (small ? 0.55 : 0.515) : (small ? 0.98 : 0.975))

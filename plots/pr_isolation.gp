@@ -27,7 +27,7 @@ do for [fmt in formats] {
     set ytics 1
     unset grid
     do for [k=1:n] {
-        set tmargin at screen from_top(above + (k - 1) * lane_room + 16)
+        set tmargin at screen from_top(above + (k - 1) * lane_room + 20)
         set bmargin at screen from_top(above + k * lane_room)
         if (k == n) { set xlabel 'time (s)' font small_font offset 0,0.3; set format x '%g' } else { unset xlabel; set format x '' }
         set label 2 'worker' at screen 1.0 * font / W, graph 0.5 center rotate by 90 noenhanced font small_font

@@ -18,14 +18,16 @@ do for [fmt in formats] {
     set bmargin at screen from_bottom(foot_room)
     set xrange [0.3:S_max + 0.7]
     set yrange [0:*]
-    set boxwidth (G_max > 0 ? 0.36 : 0.7) absolute
+    set boxwidth 0.7 absolute
     eval (S_max <= (small ? 10 : 24) ? 'set xtics 1 scale 0' : 'set xtics autofreq')
     set xlabel 'workers of a group' font small_font offset 0,0.3
     eval set_y('groups')
     eval key_in_rows(2, 12)
     if (G_max > 0) {
-        plot data using (size_of(0) - (G_max > 0 ? 0.19 : 0)):(column('guard') == 0 ? 1 : 0) smooth frequency with boxes fs solid 1 noborder lc rgb c_forward title 'in time or full', \
-             data using (size_of(0) + 0.19):(column('guard') == 1 ? 1 : 0) smooth frequency with boxes fs solid 1 noborder lc rgb c_move title 'of the guard'
+        # Of a bar the upper part is the guard's.
+        plot data using (size_of(0)):(1) smooth frequency with boxes fs solid 1 noborder lc rgb c_move title 'of the guard', \
+             data using (size_of(0)):(1) smooth frequency with boxes fs transparent pattern 4 noborder lc rgb hatch lw 0.3 notitle, \
+             data using (size_of(0)):(column('guard') == 0 ? 1 : 0) smooth frequency with boxes fs solid 1 noborder lc rgb c_forward title 'in time or full'
     } else {
         plot data using (size_of(0)):(1) smooth frequency with boxes fs solid 1 noborder lc rgb c_forward notitle
     }

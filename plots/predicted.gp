@@ -23,7 +23,11 @@ do for [fmt in formats] {
     set tmargin at screen from_top(above)
     set bmargin at screen from_bottom(foot_room)
     set logscale xy
-    set format xy '10^{%T}'
+    if (hi / lo > 100) { set format xy '10^{%T}' } else {
+        set format xy '%g'
+        set xtics (); set ytics ()
+        do for [e=-9:6] { do for [m in '1 2 5'] { set xtics add (real(m) * 10.0 ** e); set ytics add (real(m) * 10.0 ** e) } }
+    }
     set xrange [lo:hi]
     set yrange [lo:hi]
     set samples 200

@@ -37,11 +37,11 @@ do for [fmt in formats] {
     set ytics 0,25,100
     set xlabel 'step time ('.unit_name.(wide ? ', logarithmic)' : ')') font small_font offset 0,0.3
     eval set_y(small ? 'steps not longer (%)' : 'steps that are not longer (%)')
-    if (small) { eval key_in_rows(nruns, longest) } else { set key at screen from_right(4), screen from_top(above) top right vertical Left reverse samplen 2 maxrows 60 maxcols 1 width -0.12 * longest - 0.5 }
+    if (small) { eval key_in_rows(nruns, longest) } else { set key at screen from_right(4), screen from_top(above) top right vertical Left reverse samplen 2 maxrows 60 maxcols 1 width -0.08 * longest + 0.3 }
     set arrow 50 from graph 0, first 50 to graph 1, first 50 nohead lc rgb '#999999' lw 0.5 dt (4,4) back
     set arrow 99 from graph 0, first 99 to graph 1, first 99 nohead lc rgb '#999999' lw 0.5 dt (4,4) back
-    set label 50 'p50' at graph 1, first 50 right offset -0.3,0.45 font tiny_font tc rgb '#666666'
-    set label 99 'p99' at graph 1, first 99 right offset -0.3,-0.5 font tiny_font tc rgb '#666666'
+    set label 50 'p50' at graph 0, first 50 left offset 0.4,0.45 font tiny_font tc rgb '#666666'
+    set label 99 'p99' at graph 0, first 99 left offset 0.4,-0.5 font tiny_font tc rgb '#666666'
     plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) ? unit * column('step_s') : NaN):(100 * column('share_ratio')) with steps lc rgb colour_of(k) lw width_of(k, nruns < 4 ? nruns : 4) dt k title entry_of(k), \
          for [k=1:nruns] '+' using (unit * p50[k]):(50) every ::0::0 with points pt 7 ps (small ? 0.35 : 0.45) lc rgb colour_of(k) notitle, \
          for [k=1:nruns] '+' using (unit * p99[k]):(99) every ::0::0 with points pt 7 ps (small ? 0.35 : 0.45) lc rgb colour_of(k) notitle

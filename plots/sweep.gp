@@ -23,8 +23,9 @@ of(k, name) = column('key') == swept && strcol('policy') eq kept[k] ? column(nam
 mean(k) = of(k, 'goodput_mean_tokens_per_s')
 end_of(k, side) = of(k, 'goodput_'.side.'95_tokens_per_s') > -1e300 ? of(k, 'goodput_'.side.'95_tokens_per_s') : mean(k) # of one seed there is none
 
+stats data using (column('key') == swept ? take(number_of_text(strcol('policy')), column('goodput_mean_tokens_per_s')) : 1) nooutput
 longest = 1
-do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+do for [k=1:nkept] { if (strlen(named_line(k)) > longest) { longest = strlen(named_line(k)) } }
 title = seen('Goodput by the values of one key'.(banded ? ', with its 95 % interval over seeds' : ''), 'Goodput by one key')
 above = key_room(nkept, longest)
 foot = numeric || ntics <= 6 ? foot_room : foot_room + 40
@@ -43,19 +44,19 @@ do for [fmt in formats] {
         set for [j=1:ntics] xtics add (as_tic(tic_text[j]) tic_at[j])
     }
     set xlabel key_name font small_font noenhanced offset 0,0.3
-    eval set_y(unit > 5e5 ? 'goodput (million tokens/s)' : unit > 500 ? 'goodput (thousand tokens/s)' : 'goodput (tokens/s)')
+    eval set_y(unit > 5e5 ? 'million tokens/s' : unit > 500 ? 'thousand tokens/s' : 'tokens/s')
     eval key_in_rows(nkept, longest)
     # Categories: a point beside each other a policy, a bar over its interval. A plot of no curve at all is one of
     # gnuplot's warnings, so bands have a place of their own.
     if (!numeric) {
-        plot for [k=1:nkept] data using (of(k, 'x') + 0.3 * (k - 0.5 * (nkept + 1)) / nkept):(mean(k)):(end_of(k, 'low')):(end_of(k, 'high')) with yerrorbars pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title kept[k]
+        plot for [k=1:nkept] data using (of(k, 'x') + 0.3 * (k - 0.5 * (nkept + 1)) / nkept):(mean(k)):(end_of(k, 'low')):(end_of(k, 'high')) with yerrorbars pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title named_line(k)
     }
     if (numeric && banded) {
         plot for [k=1:nkept] data using (of(k, 'x')):(end_of(k, 'low')):(end_of(k, 'high')) with filledcurves fs transparent solid 0.2 noborder lc rgb colour_of(k) notitle, \
-             for [k=1:nkept] data using (of(k, 'x')):(mean(k)) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
+             for [k=1:nkept] data using (of(k, 'x')):(mean(k)) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title named_line(k)
     }
     if (numeric && !banded) {
-        plot for [k=1:nkept] data using (of(k, 'x')):(mean(k)) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title kept[k]
+        plot for [k=1:nkept] data using (of(k, 'x')):(mean(k)) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, nkept) dt k title named_line(k)
     }
     unset output
 }

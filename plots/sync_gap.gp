@@ -18,7 +18,7 @@ do for [fmt in formats] {
     set xrange [-0.7:A_max + 0.7]
     set yrange [0:105.0 * I_max / I_sum]
     eval (A_max <= (small ? 10 : 20) ? 'set xtics 1 scale 0' : 'set xtics autofreq')
-    set xlabel 'iterations ahead of the slowest worker' font small_font offset 0,0.3
+    set xlabel (small ? 'ahead when one ends (staleness s: up to s + 1)' : 'iterations ended more than by the slowest worker, when one ends (staleness s allows up to s + 1)') font small_font offset 0,0.3
     eval set_y('share of iterations (%)')
     unset key
     plot data using 'ahead':(100.0 * column('iterations') / I_sum):(A_max > 60 ? 1 : 0.7) with boxes fs solid 1 noborder lc rgb c_forward notitle

@@ -7,9 +7,10 @@ data = run.'/sync_sweep.csv'
 set datafile missing NaN # rows of other curves do not cut this one
 stats data using (strcol('figure') eq 'sync_rate' ? keep_text(strcol('setting')) : 1) nooutput
 n = nkept
+stats data using (strcol('figure') eq 'sync_rate' ? take(number_of_text(strcol('setting')), column('updates_per_s')) : 1) nooutput
 at(k) = strcol('figure') eq 'sync_rate' && strcol('setting') eq kept[k] ? column('x') : NaN
 longest = 1
-do for [k=1:nkept] { if (strlen(kept[k]) > longest) { longest = strlen(kept[k]) } }
+do for [k=1:nkept] { if (strlen(named_line(k)) > longest) { longest = strlen(named_line(k)) } }
 title = seen('Iterations of all workers a second when one of them is slow', 'Iterations a second, one slow worker')
 above = key_room(n, longest)
 H = above + (small ? 125 : 230) + foot_room
@@ -24,6 +25,6 @@ do for [fmt in formats] {
     set xlabel 'factor by which one worker is slow' font small_font offset 0,0.3
     eval set_y('iterations a second')
     eval key_in_rows(n, longest)
-    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n < 4 ? n : 4) dt k title kept[k]
+    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n < 4 ? n : 4) dt k title named_line(k)
     unset output
 }

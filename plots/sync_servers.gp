@@ -8,7 +8,7 @@ stats data using (column('in_bytes') > column('out_bytes') ? column('in_bytes') 
 stats data using 'in_bytes' name 'I' nooutput
 stats data using 'server' name 'S' nooutput
 unit = B_max >= 2e9 ? 1e9 : B_max >= 2e6 ? 1e6 : 1e3
-unit_name = unit == 1e9 ? '10^9 bytes' : unit == 1e6 ? '10^6 bytes' : '10^3 bytes'
+unit_name = unit == 1e9 ? 'GB' : unit == 1e6 ? 'MB' : 'kB'
 title = seen('Bytes that each parameter server moved', 'Bytes of each parameter server')
 above = key_room(3, 11)
 H = above + (small ? 120 : 230) + foot_room

@@ -65,7 +65,7 @@ done
 figures "random faults, many switches" "$runs/faults/reroute" --figure switch
 sim stragglers $scenarios/papers/malleus-70b-three.yaml --policies malleus
 figures "three stragglers of 64 GPUs" "$runs/stragglers/malleus"
-figures "three stragglers, second plan" "$runs/stragglers/malleus" --figure gantt --plan 1
+figures "three stragglers, step 11" "$runs/stragglers/malleus" --figure gantt --step 11
 quiet "$L" plan uniform --model $scenarios/models/llama-7b.yaml --cluster $scenarios/clusters/a100-32x1.yaml --pp 32 \
     --tp 1 --dp 1 --schedule zb_h1 --seq-length 2048 --out "$runs/stages.json" --force
 sim stages "$runs/stages.json" --model $scenarios/models/llama-7b.yaml --cluster $scenarios/clusters/a100-32x1.yaml --steps 2

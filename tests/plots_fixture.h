@@ -91,6 +91,8 @@ static inline void fix_run_of(fixture *f, const char *dir, const char *name, int
         ck_assert_int_eq(k->device(k->ctx, &row, &err), LUO_OK);
     }
     if (!bare) ck_assert_int_eq(k->links(k->ctx, f->links, f->cluster.nlinks, t, &err), LUO_OK);
+    if (!bare)
+        ck_assert_int_eq(k->link_windows(k->ctx, &f->windows, f->links, t, &err), LUO_OK);
     const luo_run_summary sum = {.policy = name,
                                  .backend = "sim",
                                  .state = bare ? LUO_LOST : LUO_COMPLETE,

@@ -23,6 +23,7 @@ typedef struct fixture {
     luo_programs set;
     luo_op_record records[FIX_STEP_RECORDS];
     luo_link_use *links;
+    luo_link_windows windows; /* of links: all of it in the first one, which lasts 1 s */
 } fixture;
 
 static inline void fix_cluster(fixture *f)
@@ -209,6 +210,15 @@ static inline fixture *fix_new(void)
     for (int32_t i = 0; i < f->cluster.nlinks; i++)
         if (f->cluster.links[i].kind == LUO_LINK_NIC)
             f->links[i] = (luo_link_use){1e9, 5e8, 0.02, 0.01};
+    f->windows = (luo_link_windows){
+        .nlinks = f->cluster.nlinks,
+        .window_s = 1,
+        .up = LUO_NEW_N(arena, double, (int64_t)f->cluster.nlinks * LUO_LINK_WINDOWS),
+        .down = LUO_NEW_N(arena, double, (int64_t)f->cluster.nlinks * LUO_LINK_WINDOWS)};
+    for (int32_t i = 0; i < f->cluster.nlinks; i++) {
+        f->windows.up[(int64_t)i * LUO_LINK_WINDOWS] = f->links[i].bytes_up;
+        f->windows.down[(int64_t)i * LUO_LINK_WINDOWS] = f->links[i].bytes_down;
+    }
     f->scenario = (luo_scenario){
         .name = "fixture", .seed = 7, .cluster = &f->cluster, .truth = true, .hash = 0xabcd};
     return f;

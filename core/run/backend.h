@@ -56,6 +56,15 @@ typedef struct luo_link_use {
     double bytes_up, bytes_down, busy_up_s, busy_down_s; /* `>` away from devices, `<` towards */
 } luo_link_use;
 
+/* Bytes of links over run time, in windows of one length, which doubles as often as the run asks
+ * for it: 24 windows or more at its end, unless it has one step. */
+enum { LUO_LINK_WINDOWS = 48 };
+typedef struct luo_link_windows {
+    int32_t nlinks;
+    double window_s;   /* 0: no step yet */
+    double *up, *down; /* [link * LUO_LINK_WINDOWS + window] */
+} luo_link_windows;
+
 typedef struct luo_comm_use { /* per group, or per exchange of P2P */
     int32_t group;    /* index in programs->groups; -1: P2P */
     int32_t exchange; /* P2P: which */

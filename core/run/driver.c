@@ -233,8 +233,13 @@ static luo_status make_arrays(luo_run *run, luo_err *err)
     run->health.predicted = LUO_NEW_N(run->arena, double, n);
     run->ledger.nlinks = run->job.scenario->cluster->nlinks;
     run->ledger.links = LUO_NEW_N(run->arena, luo_link_use, run->ledger.nlinks);
+    run->ledger.windows = (luo_link_windows){
+        .nlinks = run->ledger.nlinks,
+        .up = LUO_NEW_N(run->arena, double, (int64_t)run->ledger.nlinks * LUO_LINK_WINDOWS),
+        .down = LUO_NEW_N(run->arena, double, (int64_t)run->ledger.nlinks * LUO_LINK_WINDOWS)};
     if (!run->health.usable || !run->health.was_usable || !run->health.was_leaving ||
-        !run->health.emptied || !run->health.rate || !run->health.predicted || !run->ledger.links)
+        !run->health.emptied || !run->health.rate || !run->health.predicted || !run->ledger.links ||
+        !run->ledger.windows.up || !run->ledger.windows.down)
         return luo_err_nomem(err);
     luo_reach(run->job.scenario->cluster, luo_events_world(run->clock.events), run->health.usable);
     return LUO_OK;

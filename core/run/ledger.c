@@ -112,6 +112,38 @@ static void add_links(luo_run_ledger *ledger, const luo_step_result *result)
     }
 }
 
+static void halve_windows(double *bytes)
+{
+    for (int k = 0; k < LUO_LINK_WINDOWS; k++)
+        bytes[k] = 2 * k < LUO_LINK_WINDOWS ? bytes[2 * k] + bytes[2 * k + 1] : 0;
+}
+
+/* The bytes of a step, at one rate from its start to its end. */
+static void add_windows(luo_link_windows *windows, const luo_step_result *result, double start_s,
+                        double end_s)
+{
+    if (!result->links || !(end_s > start_s)) return;
+    if (!(windows->window_s > 0)) windows->window_s = end_s - start_s;
+    while (end_s > windows->window_s * LUO_LINK_WINDOWS) {
+        windows->window_s *= 2;
+        for (int32_t i = 0; i < windows->nlinks; i++) {
+            halve_windows(&windows->up[(int64_t)i * LUO_LINK_WINDOWS]);
+            halve_windows(&windows->down[(int64_t)i * LUO_LINK_WINDOWS]);
+        }
+    }
+    for (int k = (int)(start_s / windows->window_s); k < LUO_LINK_WINDOWS; k++) {
+        const double from_s = fmax(start_s, k * windows->window_s);
+        const double to_s = k + 1 < LUO_LINK_WINDOWS ? fmin(end_s, (k + 1) * windows->window_s)
+                                                     : end_s;
+        const double share = (to_s - from_s) / (end_s - start_s);
+        if (!(share > 0)) break;
+        for (int32_t i = 0; i < result->nlinks && i < windows->nlinks; i++) {
+            windows->up[(int64_t)i * LUO_LINK_WINDOWS + k] += share * result->links[i].bytes_up;
+            windows->down[(int64_t)i * LUO_LINK_WINDOWS + k] += share * result->links[i].bytes_down;
+        }
+    }
+}
+
 /* Backends list the groups of one program set in one order; another length starts a new list. */
 static luo_status add_comm(luo_run *run, const luo_step_result *result, luo_err *err)
 {
@@ -188,6 +220,7 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
     used->step_s = seconds;
     add_devices(run, result, seconds);
     add_links(&run->ledger, result);
+    add_windows(&run->ledger.windows, result, start_s, end_s);
     LUO_TRY(add_comm(run, result, err));
     return keep_seconds(run, seconds, err);
 }

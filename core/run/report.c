@@ -64,6 +64,9 @@ static luo_status traffic_rows(luo_run *run, luo_err *err)
     if (run->job.sink->links)
         LUO_TRY(run->job.sink->links(run->job.sink->ctx, run->ledger.links, run->ledger.nlinks,
                                      run->clock.t_s, err));
+    if (run->job.sink->link_windows)
+        LUO_TRY(run->job.sink->link_windows(run->job.sink->ctx, &run->ledger.windows,
+                                            run->ledger.links, run->clock.t_s, err));
     for (int32_t i = 0; run->job.sink->comm && i < run->plans.n; i++) {
         luo_used_plan *used = run->plans.list[i];
         const bool kept = used->set != NULL;

@@ -172,6 +172,9 @@ typedef struct luo_sink {
     /* At the end, once: totals over the run. comm: per plan. */
     luo_status (*links)(void *ctx, const luo_link_use *use, int32_t n, double total_s,
                         luo_err *err);
+    /* use: as of links; NULL: not wanted. */
+    luo_status (*link_windows)(void *ctx, const luo_link_windows *windows,
+                               const luo_link_use *use, double total_s, luo_err *err);
     luo_status (*comm)(void *ctx, int32_t plan, const luo_programs *set, const luo_comm_use *use,
                        int32_t n, luo_err *err);
     luo_status (*device)(void *ctx, const luo_row_device *row, luo_err *err);

@@ -222,6 +222,7 @@ typedef struct luo_run_ledger { /* where the time went, and what a failure would
     int64_t done_before; /* steps below were tried in a time whose attempts are forgotten */
     int32_t nlinks;
     luo_link_use *links;
+    luo_link_windows windows;
     int32_t nwarnings, cap_warnings;
     const char **warnings;
 } luo_run_ledger;

@@ -394,7 +394,7 @@ START_TEST(gantt_of_a_step)
         ck_assert_int_eq(rows, cases[i].want[0] ? 1 : 0);
         if (cases[i].want[0]) {
             const char *want =
-                luo_arena_printf(d.f->arena, "0,\"p0 s0 (dev 0 of a,1)\",0,%s", cases[i].want);
+                luo_arena_printf(d.f->arena, "0,\"p0 s0 dev 0 a,1\",0,%s", cases[i].want);
             ck_assert_msg(strncmp(made(&d, "gantt.csv"), want, strlen(want)) == 0, "%s", want);
             continue;
         }

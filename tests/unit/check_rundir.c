@@ -30,6 +30,7 @@ static const struct {
     {"comm.csv", "plan,group,collective,stream,class,devices,calls,bytes,busy_s,exposed_s,"
                  "algbw_gbytes_per_s,busbw_gbytes_per_s"},
     {"links.csv", "link,class,bytes,busy_s,utilisation_ratio,peak_gbytes_per_s"},
+    {"link_windows.csv", "link,class,t_start_s,t_end_s,bytes,utilisation_ratio"},
     {"devices.csv", "device,node,profile,up_s,used_s,compute_s,tp_s,ep_s,cp_s,pp_s,dp_s,bubble_s,"
                     "mean_slowdown,caused_slowdown"},
     {"switches.csv", "seq,t_s,from_plan,to_plan,event,detect_s,plan_s,specialize_s,move_s,total_s,"
@@ -233,6 +234,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
     if (k->iteration) LUO_TRY(k->iteration(k->ctx, &served, err));
     if (k->group) LUO_TRY(k->group(k->ctx, 3, &group, err));
     LUO_TRY(k->links(k->ctx, f->links, f->cluster.nlinks, 0.15, err));
+    LUO_TRY(k->link_windows(k->ctx, &f->windows, f->links, 0.15, err));
     LUO_TRY(k->comm(k->ctx, 0, &f->set, comm, 2, err));
     LUO_TRY(k->device(k->ctx, &device, err));
     const luo_run_summary summary = {.policy = "static",

@@ -261,15 +261,17 @@ static bool same_shade(shade *a, const shade *b)
 
 static void name_of(const gantt *g, int32_t row, char *out, size_t size)
 {
-    const char *node = g->row[row].node, *of = *node ? " of " : "";
-    if (g->row[row].pipeline < 0)
-        snprintf(out, size, "dev %d%s%s", g->row[row].device, of, node);
-    else if (g->row[row].device < 0) /* recorded */
+    const char *node = g->row[row].node;
+    const int32_t device = g->row[row].device;
+    char of[80] = "";
+    if (*node) snprintf(of, sizeof of, " %s", node);
+    if (g->row[row].pipeline < 0) snprintf(out, size, "dev %d%s", device, of);
+    else if (device < 0) /* recorded */
         snprintf(out, size, "p%d s%d%s", g->row[row].pipeline, g->row[row].stage,
                  g->row[row].ideal ? " ideal" : "");
     else
-        snprintf(out, size, "p%d s%d (dev %d%s%s)", g->row[row].pipeline, g->row[row].stage,
-                 g->row[row].device, of, node);
+        snprintf(out, size, *node ? "p%d s%d dev %d%s" : "p%d s%d (dev %d)%s",
+                 g->row[row].pipeline, g->row[row].stage, device, of);
 }
 
 /* Runs of equal columns of one lane as rows of the table. */

@@ -254,7 +254,9 @@ static void draw_run(plotter *p, const char *plots, const luo_result *run)
         keep(p, luo_plotdata_slowdown(a, run, plots, &rows, p->diags));
         if (rows > 0) start(p, names[SLOWDOWN], run->dir, title, "");
     }
-    if (wanted(p, LINKS)) {
+    if (wanted(p, LINKS) &&
+        luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_LINK_WINDOWS)->file) &&
+        rows_of(p, run->dir, LUO_TABLE_LINK_WINDOWS) > 0) {
         keep(p, luo_plotdata_busiest(a, run, plots, &rows, p->diags));
         if (rows > 0) start(p, names[LINKS], run->dir, title, "");
     }

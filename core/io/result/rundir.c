@@ -315,6 +315,7 @@ static const luo_sink functions = {
     .group = put_group,
     .ops = luo_rundir_ops,
     .links = luo_rundir_links,
+    .link_windows = luo_rundir_link_windows,
     .comm = luo_rundir_comm,
     .device = put_device,
     .summary = luo_rundir_summary,

@@ -75,6 +75,8 @@ bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_s
 /* totals.c */
 luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, double total_s,
                             luo_err *err);
+luo_status luo_rundir_link_windows(void *ctx, const luo_link_windows *windows,
+                                   const luo_link_use *use, double total_s, luo_err *err);
 luo_status luo_rundir_comm(void *ctx, int32_t plan, const luo_programs *set,
                            const luo_comm_use *use, int32_t n, luo_err *err);
 /* summary.c */

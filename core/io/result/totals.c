@@ -1,7 +1,8 @@
-/* links.csv and comm.csv, written once at the end of a run. */
+/* links.csv, link_windows.csv and comm.csv, written once at the end of a run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/devset.h"
 #include "core/base/vec.h"
@@ -34,6 +35,82 @@ luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, doubl
         LUO_TRY(put_link(table, link, '>', use[i].bytes_up, use[i].busy_up_s, total_s, err));
         LUO_TRY(put_link(table, link, '<', use[i].bytes_down, use[i].busy_down_s, total_s, err));
     }
+    return LUO_OK;
+}
+
+/* ---- windows ---- */
+
+static const char *const classes[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT) LUO_LINK_CLASS_STORAGE};
+enum { CLASSES = sizeof classes / sizeof *classes, OF_CLASS = 6 };
+
+typedef struct busy_link { /* and direction */
+    int64_t bytes;
+    int32_t link;
+    bool down;
+} busy_link;
+
+typedef struct busy_class {
+    busy_link at[OF_CLASS + 1]; /* most bytes first, then as the links stand */
+    int n;
+} busy_class;
+
+static void offer_link(busy_class *top, busy_link link)
+{
+    int k = top->n;
+    for (; k > 0 && link.bytes > top->at[k - 1].bytes; k--) top->at[k] = top->at[k - 1];
+    top->at[k] = link;
+    if (top->n < OF_CLASS) top->n++;
+}
+
+static luo_status put_windows(luo_table *table, const luo_link *link, bool down,
+                              const double *bytes, double window_s, double total_s, luo_err *err)
+{
+    const double bandwidth = down ? link->down_bytes_per_s : link->bytes_per_s;
+    char name[192];
+    snprintf(name, sizeof name, "%s%c", link->name, down ? '<' : '>');
+    for (int k = 0; k < LUO_LINK_WINDOWS && k * window_s < total_s; k++) {
+        const bool last = k + 1 == LUO_LINK_WINDOWS || (k + 1) * window_s >= total_s;
+        const double start_s = k * window_s, end_s = last ? total_s : (k + 1) * window_s;
+        luo_table_text(table, LUO_COL_LINK_WINDOWS_link, name);
+        luo_table_text(table, LUO_COL_LINK_WINDOWS_class, luo_link_kind_name(link->kind));
+        luo_table_num(table, LUO_COL_LINK_WINDOWS_t_start_s, start_s);
+        luo_table_num(table, LUO_COL_LINK_WINDOWS_t_end_s, end_s);
+        luo_table_int(table, LUO_COL_LINK_WINDOWS_bytes, llround(bytes[k]));
+        luo_table_num(table, LUO_COL_LINK_WINDOWS_utilisation_ratio,
+                      bandwidth > 0 ? bytes[k] / (bandwidth * (end_s - start_s)) : NAN);
+        LUO_TRY(luo_table_end(table, err));
+    }
+    return LUO_OK;
+}
+
+/* The same links as in figure `links`: luo_plotdata_busiest. */
+static void choose_links(const luo_cluster *cluster, const luo_link_use *use, int32_t n,
+                         busy_class top[CLASSES])
+{
+    for (int32_t i = 0; i < n && i < cluster->nlinks; i++)
+        for (int down = 0; down < 2; down++) {
+            const int64_t bytes = llround(down ? use[i].bytes_down : use[i].bytes_up);
+            for (int c = 0; bytes > 0 && c < CLASSES; c++)
+                if (strcmp(classes[c], luo_link_kind_name(cluster->links[i].kind)) == 0)
+                    offer_link(&top[c], (busy_link){bytes, i, down});
+        }
+}
+
+luo_status luo_rundir_link_windows(void *ctx, const luo_link_windows *windows,
+                                   const luo_link_use *use, double total_s, luo_err *err)
+{
+    luo_rundir *dir = ctx;
+    const luo_cluster *cluster = dir->opts.scenario->cluster;
+    busy_class top[CLASSES] = {{.n = 0}};
+    choose_links(cluster, use, windows->nlinks, top);
+    for (int c = 0; c < CLASSES; c++)
+        for (int k = 0; k < top[c].n; k++) {
+            const busy_link *busy = &top[c].at[k];
+            const double *all = busy->down ? windows->down : windows->up;
+            LUO_TRY(put_windows(&dir->table[LUO_TABLE_LINK_WINDOWS], &cluster->links[busy->link],
+                                busy->down, &all[(int64_t)busy->link * LUO_LINK_WINDOWS],
+                                windows->window_s, total_s, err));
+        }
     return LUO_OK;
 }
 
