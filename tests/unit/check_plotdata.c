@@ -136,7 +136,7 @@ START_TEST(many_steps)
         "a,1504.500000000,1503.000,1503\n",
         "a,2411.500000000,2396.000,2400\na,2415.500000000,2397.000,2402\n"};
     for (int i = 0; i < LUO_ROWS(has); i++) ck_assert_msg(strstr(all, has[i]), "%s", has[i]);
-    /* 2402 stayed: the foot, every third, the last, and both sides of the corner from 1 s to 2 s. */
+    /* 2402 stayed: the foot, every third, the last, both sides of the corner from 1 s to 2 s. */
     ck_assert_int_eq(luo_plotdata_stepcdf(d.f->arena, &run, 1, d.dir, &rows, &d.diags), LUO_OK);
     ck_assert_int_eq(rows, 1 + 801 + 2 + 1);
     const char *const corner = "a,1.000000000,0.994588\na,1.000000000,0.995004\n"
@@ -407,6 +407,7 @@ START_TEST(gantt_of_a_step)
 }
 END_TEST
 
-LUO_SUITE("io.plotdata", LUO_T(steps), LUO_T(many_steps), LUO_T(lost), LUO_T(marks), LUO_T(own_marks),
+LUO_SUITE("io.plotdata", LUO_T(steps), LUO_T(many_steps), LUO_T(lost), LUO_T(marks),
+          LUO_T(own_marks),
           LUO_T(slowdown), LUO_T(lengths_of_classes), LUO_T(busiest), LUO_T(gantt),
           LUO_T(gantt_of_a_step))

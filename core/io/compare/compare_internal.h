@@ -49,8 +49,9 @@ typedef struct luo_seed_stats {
 /* seeds_pairs.c. Runs without figures are left out. Pre: goodput is settled. Errors: LUO_ENOMEM. */
 luo_status luo_seed_stats_of(luo_arena *arena, const luo_result *runs, int32_t n,
                              luo_seed_stats *out, luo_err *err);
-/* seeds.c: OUT/seeds.csv, OUT/pairs.csv and OUT/plots/bands.csv, seeds_kept.csv and paired.csv of these
- * policies, a line each and the answer to text; nothing, and no such files, if there are none. */
+/* seeds.c: OUT/seeds.csv, OUT/pairs.csv and OUT/plots/bands.csv, seeds_kept.csv and paired.csv of
+ * these policies, a line each and the answer to text; nothing, and no such files, if there are
+ * none. */
 luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result *runs, int32_t n,
                              const luo_seed_stats *stats, luo_str *text, luo_diags *diags);
 /* job_pairs.c: a job of several on one cluster, beside the others and alone. */

@@ -1,6 +1,6 @@
 /* Policies that ran under several seeds: OUT/seeds.csv, a row a policy, OUT/pairs.csv, a row two of
- * them; for the figure `goodput` OUT/plots/bands.csv and seeds_kept.csv, what they had kept over run
- * time, and paired.csv, how much more the best one kept than each of the others in each seed. */
+ * them; for the figure `goodput` OUT/plots/bands.csv and seeds_kept.csv, what they had kept over
+ * run time, and paired.csv, how much more the best one kept than each of the others, by seeds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -23,7 +23,7 @@ typedef struct luo_gnuplot_opts {
     const char *program, *script; /* whole paths: gnuplot stands elsewhere */
     const char *dir;              /* of the results */
     const char *base;             /* of the files, without ending */
-    const char *ran;               /* what ran: any text */
+    const char *ran;              /* what ran: any text */
     const char *more;             /* commands of ours: "column=1; " */
     int nfiles;                   /* 1 or LUO_GNUPLOT_FILES */
 } luo_gnuplot_opts;
