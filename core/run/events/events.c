@@ -153,6 +153,7 @@ static luo_status run_until(luo_events *events, luo_event_state *state, double t
         state->now_s = next;
         if (!state->quiet) {
             events->done++;
+            events->happenings++;
             LUO_TRY(luo_events_check_work(events, 0, err));
         }
         if (action <= clock) {
@@ -169,21 +170,25 @@ static luo_status run_until(luo_events *events, luo_event_state *state, double t
 double luo_events_next(const luo_events *events)
 {
     const double action = events->state.nactions > 0 ? events->state.actions[0].at_s : INFINITY;
-    return fmin(action, luo_clocks_next(&events->state));
+    return fmin(action,
+                events->nmoved > 0 ? events->next_clock_s : luo_clocks_next(&events->state));
 }
 
 luo_status luo_events_advance(luo_events *events, double to_s, int64_t step, luo_err *err)
 {
+    luo_clocks_rewind(events);
     events->state.step = step;
     events->state.nchanges = 0;
     return run_until(events, &events->state, to_s, INT64_MAX, err);
 }
 
-/* ahead = state, with room of its own. */
+/* ahead = state, with room of its own; but for the clocks, which both move. */
 static luo_status copy_state(luo_events *events, luo_err *err)
 {
     const luo_event_state *s = &events->state;
     luo_event_state *a = &events->ahead, was = *a;
+    luo_clocks_rewind(events);
+    events->next_clock_s = luo_clocks_next(s);
     while (was.cap_actions <= s->nactions)
         LUO_TRY(luo_event_room(events, &was.actions, was.cap_actions, &was.cap_actions,
                                sizeof *was.actions, err));
@@ -208,9 +213,6 @@ static luo_status copy_state(luo_events *events, luo_err *err)
     KEEP(link_holds, nlinks);
     KEEP(lives, events->nsources);
     KEEP(fires, events->nsources);
-    KEEP(clocks, s->nclocks);
-    KEEP(heap, s->nclocks);
-    KEEP(pos, s->nclocks);
 #undef KEEP
     a->world = was.world;
     luo_world_copy(a->world, s->world);
@@ -295,6 +297,7 @@ static luo_status start_at_step(luo_events *events, int32_t source, luo_err *err
     luo_event_state *state = &events->state;
     const luo_event_source *src = &events->sources[source];
     const double notice_s = src->event->notice_s;
+    events->happenings++;
     if (notice_s <= 0) return start_event(events, state, source, &src->draws, err);
     LUO_TRY(announce(events, state, source, err));
     return luo_action_push(
@@ -307,8 +310,10 @@ static luo_status end_at_step(luo_events *events, int64_t step, luo_err *err)
 {
     luo_event_state *state = &events->state;
     for (int32_t i = 0; i < state->neffects; i++)
-        if (state->effects[i].serial >= 0 && state->effects[i].end_step == step)
+        if (state->effects[i].serial >= 0 && state->effects[i].end_step == step) {
+            events->happenings++;
             LUO_TRY(luo_effect_end(events, state, i, err));
+        }
     return LUO_OK;
 }
 
@@ -364,8 +369,15 @@ luo_status luo_events_lose_device(luo_events *events, int32_t device, const char
     *death = (luo_event){.id = id, .cause = cause, .kind = LUO_EVENT_FAIL};
     src->event = death;
     events->deaths++;
+    events->happenings++;
+    luo_clocks_rewind(events);
     events->state.nchanges = 0;
     return luo_effect_start(events, &events->state, events->nsources - 1, choice, id, &none, err);
+}
+
+int64_t luo_events_happenings(const luo_events *events)
+{
+    return events->happenings;
 }
 
 const luo_world *luo_events_world(const luo_events *events)

@@ -62,6 +62,9 @@ typedef struct luo_event_log {
 luo_status luo_events_new(luo_arena *arena, const luo_scenario *scenario, luo_event_log log,
                           luo_events **out, luo_err *err);
 const luo_world *luo_events_world(const luo_events *events);
+/* How many events and processes have begun, ended or changed. As long as it is the same, so are
+ * world, leaving and tokens. */
+int64_t luo_events_happenings(const luo_events *events);
 /* Date of the next change that is known; INFINITY: none. */
 double luo_events_next(const luo_events *events);
 enum { LUO_AHEAD_MAX = 4096 };

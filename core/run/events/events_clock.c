@@ -106,14 +106,17 @@ static luo_status start_clock(luo_events *events, int32_t source, int32_t device
 
 static luo_status make_room(luo_events *events, int64_t n, luo_err *err)
 {
-    luo_event_state *both[2] = {&events->state, &events->ahead};
-    for (int i = 0; i < 2; i++) {
-        both[i]->clocks = LUO_NEW_N(events->arena, luo_clock, n);
-        both[i]->heap = LUO_NEW_N(events->arena, int32_t, n);
-        both[i]->pos = LUO_NEW_N(events->arena, int32_t, n);
-        if (!both[i]->clocks || !both[i]->heap || !both[i]->pos) return luo_err_nomem(err);
-    }
-    return LUO_OK;
+    luo_event_state *state = &events->state;
+    state->clocks = LUO_NEW_N(events->arena, luo_clock, n);
+    state->heap = LUO_NEW_N(events->arena, int32_t, n);
+    state->pos = LUO_NEW_N(events->arena, int32_t, n);
+    events->moved = LUO_NEW_N(events->arena, int32_t, n);
+    events->was = LUO_NEW_N(events->arena, luo_clock, n);
+    events->is_moved = LUO_NEW_N(events->arena, bool, n);
+    return state->clocks && state->heap && state->pos && events->moved && events->was &&
+                   events->is_moved
+               ? LUO_OK
+               : luo_err_nomem(err);
 }
 
 luo_status luo_clocks_make(luo_events *events, luo_err *err)
@@ -140,27 +143,52 @@ double luo_clocks_next(const luo_event_state *state)
     return state->nclocks > 0 ? state->clocks[state->heap[0]].due_s : INFINITY;
 }
 
-int32_t luo_clocks_take(const luo_events *events, luo_event_state *state, luo_draws *draws)
+/* Before a look ahead changes a clock. */
+static void keep_clock(luo_events *events, const luo_event_state *state, int32_t clock)
+{
+    if (state != &events->ahead || events->is_moved[clock]) return;
+    events->is_moved[clock] = true;
+    events->moved[events->nmoved] = clock;
+    events->was[events->nmoved++] = state->clocks[clock];
+}
+
+void luo_clocks_rewind(luo_events *events)
+{
+    luo_event_state *state = &events->state;
+    for (int32_t i = 0; i < events->nmoved; i++) {
+        const int32_t clock = events->moved[i];
+        state->clocks[clock] = events->was[i];
+        set_due(state, clock, events->was[i].due_s);
+        events->is_moved[clock] = false;
+    }
+    events->nmoved = 0;
+}
+
+int32_t luo_clocks_take(luo_events *events, luo_event_state *state, luo_draws *draws)
 {
     const int32_t clock = state->heap[0];
     luo_clock *c = &state->clocks[clock];
     const luo_event_source *src = &events->sources[c->source];
+    keep_clock(events, state, clock);
     *draws = c->draws;
     luo_draw_all(&c->rng, &src->life, &c->draws);
     set_due(state, clock, luo_event_later(c->due_s, gap(src, &c->draws)));
     return clock;
 }
 
-void luo_clocks_pause(const luo_events *events, luo_event_state *state, int32_t device)
+void luo_clocks_pause(luo_events *events, luo_event_state *state, int32_t device)
 {
     for (int32_t i = events->first_clock[device]; i < events->first_clock[device + 1]; i++) {
+        keep_clock(events, state, i);
         state->clocks[i].left_s = state->clocks[i].due_s - state->now_s;
         set_due(state, i, INFINITY);
     }
 }
 
-void luo_clocks_resume(const luo_events *events, luo_event_state *state, int32_t device)
+void luo_clocks_resume(luo_events *events, luo_event_state *state, int32_t device)
 {
-    for (int32_t i = events->first_clock[device]; i < events->first_clock[device + 1]; i++)
+    for (int32_t i = events->first_clock[device]; i < events->first_clock[device + 1]; i++) {
+        keep_clock(events, state, i);
         set_due(state, i, state->now_s + state->clocks[i].left_s);
+    }
 }

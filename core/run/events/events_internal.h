@@ -1,7 +1,9 @@
 /* events_internal.h: inside of the event engine; included by events*.c only.
  *
  * What changes in time stands in `luo_event_state`, whose arrays are copied as a whole to look
- * ahead. What does not (sources: events and processes with their targets) is shared. */
+ * ahead. What does not (sources: events and processes with their targets) is shared, and so are the
+ * clocks, of which there are as many as devices times sources: a look ahead writes down what it
+ * changes of them, and luo_clocks_rewind takes it back. */
 #ifndef LUO_CORE_RUN_EVENTS_EVENTS_INTERNAL_H
 #define LUO_CORE_RUN_EVENTS_EVENTS_INTERNAL_H
 #include "core/base/rng.h"
@@ -91,7 +93,7 @@ typedef struct luo_event_state {
     luo_effect *effects;
     luo_hold *holds;
     int32_t nclocks;
-    luo_clock *clocks;   /* by device, then source */
+    luo_clock *clocks;   /* by device, then source; ahead: those of the state */
     int32_t *heap, *pos; /* clocks by due_s */
     int32_t nchanges, cap_changes;
     luo_change *changes; /* since they were last cleared */
@@ -116,6 +118,12 @@ struct luo_events {
     luo_overlap overlap; /* the first that was cut */
     luo_event_state state, ahead;
     bool peeking; /* ahead is a copy of state, moved on */
+    /* Clocks as they were before the look ahead changed them: the first nmoved of both lists. */
+    int32_t nmoved, *moved;
+    luo_clock *was;
+    bool *is_moved;      /* per clock: it stands in the lists */
+    double next_clock_s; /* luo_clocks_next of the state while they are moved */
+    int64_t happenings;  /* committed so far, of any kind */
     int64_t rows; /* written since a step last ended well */
     bool hushed;  /* a process had none left */
 };
@@ -146,9 +154,11 @@ double luo_draw_life(const luo_life *life, const luo_draws *d); /* INFINITY: for
 luo_status luo_clocks_make(luo_events *events, luo_err *err);
 double luo_clocks_next(const luo_event_state *state);
 /* The clock due now draws its next arrival; returns its index, *draws: those of this arrival. */
-int32_t luo_clocks_take(const luo_events *events, luo_event_state *state, luo_draws *draws);
-void luo_clocks_pause(const luo_events *events, luo_event_state *state, int32_t device);
-void luo_clocks_resume(const luo_events *events, luo_event_state *state, int32_t device);
+int32_t luo_clocks_take(luo_events *events, luo_event_state *state, luo_draws *draws);
+void luo_clocks_pause(luo_events *events, luo_event_state *state, int32_t device);
+void luo_clocks_resume(luo_events *events, luo_event_state *state, int32_t device);
+/* Takes back what a look ahead did to the clocks. Cost: of those that it changed. */
+void luo_clocks_rewind(luo_events *events);
 
 /* events_scope.c */
 luo_status luo_scopes_make(luo_events *events, luo_err *err);
