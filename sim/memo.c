@@ -67,7 +67,8 @@ const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, const sim_memo
     const size_t bytes = luo_arena_used(arena);
     sim_memo_entry *e = make_room(m, bytes);
     *e = (sim_memo_entry){
-        .arena = arena, .key = *key, .reply = *reply, .bytes = bytes, .used = ++m->clock};
+        .arena = arena, .key = *key, .reply = *reply, .bytes = bytes, .used = ++m->clock,
+        .name = ++m->names};
     e->key.world = copy;
     m->bytes += bytes;
     m->last = (int)(e - m->entry);

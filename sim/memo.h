@@ -16,13 +16,14 @@ typedef struct sim_memo_entry {
     sim_reply reply;
     size_t bytes;
     int64_t used;
+    int64_t name; /* above 0; no other entry of this memo has or had it */
 } sim_memo_entry;
 
 enum { SIM_MEMO_MAX = 64 };
 typedef struct sim_memo {
     sim_memo_entry entry[SIM_MEMO_MAX];
     size_t bytes; /* at most SIM_MEMO_BYTES together, but always room for one */
-    int64_t clock;
+    int64_t clock, names;
     int last; /* place of the entry found or put last */
 } sim_memo;
 #define SIM_MEMO_BYTES ((size_t)256 << 20)

@@ -37,6 +37,8 @@ void luo_run_trigger(luo_run *run)
     luo_ckpt_changes(run);
     luo_run_score_new(run);
     const bool *leaving = luo_events_leaving(run->clock.events);
+    if (n == 0 && run->clock.seen == luo_events_happenings(run->clock.events)) return;
+    run->clock.seen = luo_events_happenings(run->clock.events);
     for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) {
         if (leaving[d] && !run->health.was_leaving[d] && luo_run_plan(&run->plans)->member[d])
             run->decision.trigger |= LUO_TRIGGER_NOTICE;
@@ -331,12 +333,24 @@ static luo_status finish_pending(luo_run *run, luo_err *err)
     return decide_and_do(run, run->decision.pending.trigger, false, 0, &planned_s, &d, err);
 }
 
+/* Are all devices of the running plan usable? */
+static bool is_whole(luo_run *run)
+{
+    const int64_t seen = run->clock.seen;
+    if (run->health.within.plan == run->plans.running && run->health.within.seen == seen)
+        return run->health.within.whole;
+    run->health.within.plan = run->plans.running;
+    run->health.within.seen = seen;
+    run->health.within.whole =
+        luo_plan_within(luo_run_plan(&run->plans)->plan, run->health.usable);
+    return run->health.within.whole;
+}
+
 luo_status luo_run_apply(luo_run *run, luo_err *err)
 {
     if (run->job.policy->bound) run->decision.trigger = 0;
     while (run->clock.state == LUO_RUNNING && !luo_run_is_over(run)) {
-        if (!run->job.policy->bound &&
-            !luo_plan_within(luo_run_plan(&run->plans)->plan, run->health.usable)) {
+        if (!run->job.policy->bound && !is_whole(run)) {
             if (!(run->decision.trigger & LUO_TRIGGER_FAIL))
                 run->decision.failed_since_s = run->clock.t_s;
             run->decision.trigger |= LUO_TRIGGER_FAIL;

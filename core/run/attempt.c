@@ -42,28 +42,15 @@ static bool wants_trace(const luo_run *run)
            (step_s > 0 && luo_events_next(run->clock.events) <= run->clock.t_s + 2 * step_s);
 }
 
-/* Device whose compute was slowest against what was predicted; ties, up to rounding, go to the
- * smaller id. */
-static void find_slowest(const luo_run *run, const luo_step_result *result, luo_row_step *row)
-{
-    const luo_used_plan *used = luo_run_plan(&run->plans);
-    const double pace = luo_pace_of_step(run, result);
-    row->slowest_device = used->ndev > 0 ? used->dev[0] : -1;
-    row->max_slowdown = 1;
-    for (int32_t i = 0; i < used->ndev; i++) {
-        const double q = luo_pace_ratio(run, result, i) / pace;
-        if (q <= row->max_slowdown * (1 + 1e-9)) continue;
-        row->max_slowdown = q;
-        row->slowest_device = used->dev[i];
-    }
-}
-
-static int32_t count_up(const luo_run_clock *clock)
+static int32_t count_up(luo_run_clock *clock)
 {
     const luo_world *world = luo_events_world(clock->events);
-    int32_t n = 0;
-    for (int32_t d = 0; d < world->ndevices; d++) n += world->up[d];
-    return n;
+    const int64_t happenings = luo_events_happenings(clock->events);
+    if (clock->up_at == happenings) return clock->up;
+    clock->up_at = happenings;
+    clock->up = 0;
+    for (int32_t d = 0; d < world->ndevices; d++) clock->up += world->up[d];
+    return clock->up;
 }
 
 static luo_status step_row(luo_run *run, const luo_step_result *result, int32_t attempt,
@@ -85,15 +72,27 @@ static luo_status step_row(luo_run *run, const luo_step_result *result, int32_t 
                         .has_loss = result->has_loss,
                         .loss = result->loss,
                         .grad_norm = result->grad_norm};
-    find_slowest(run, result, &row);
-    luo_account_mean(&run->plans, result, seconds, &row.parts);
+    row.slowest_device = run->ledger.account.repeat.slowest;
+    row.max_slowdown = run->ledger.account.repeat.max_slowdown;
+    luo_account_mean(&run->ledger.account, seconds, &row.parts);
     return run->job.sink->step(run->job.sink->ctx, &row, err);
+}
+
+static void take_predicted(luo_run *run, const luo_step_result *result)
+{
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    memset(run->health.predicted, 0,
+           (size_t)run->job.scenario->cluster->ndevices * sizeof *run->health.predicted);
+    for (int32_t i = 0; i < used->ndev; i++)
+        run->health.predicted[used->dev[i]] = result->predicted_s[i];
+    run->health.has_predicted = true;
 }
 
 luo_status luo_run_keep(luo_run *run, const luo_step_result *result, int32_t attempt,
                         double start_s, luo_err *err)
 {
     const luo_used_plan *used = luo_run_plan(&run->plans);
+    const bool repeats = luo_account_repeats(run, result);
     LUO_TRY(
         luo_run_timeline(run, LUO_SPAN_STEP, start_s, run->clock.t_s, true, attempt > 0, 0, err));
     LUO_TRY(luo_account_step(run, result, start_s, run->clock.t_s, err));
@@ -103,12 +102,8 @@ luo_status luo_run_keep(luo_run *run, const luo_step_result *result, int32_t att
                                    result->start_s - run->clock.t0, run->plans.running, used->set,
                                    result, err));
     LUO_TRY(luo_run_measured(&run->job, luo_run_plan(&run->plans), result, err));
-    memset(run->health.predicted, 0,
-           (size_t)run->job.scenario->cluster->ndevices * sizeof *run->health.predicted);
-    for (int32_t i = 0; i < used->ndev; i++)
-        run->health.predicted[used->dev[i]] = result->predicted_s[i];
-    run->health.has_predicted = true;
-    LUO_TRY(luo_run_sample_step(run, result, err));
+    if (!repeats || !run->health.has_predicted) take_predicted(run, result);
+    LUO_TRY(luo_run_sample_step(run, result, repeats, err));
     if (run->lengths) {
         LUO_TRY(luo_run_lengths_rows(run, err));
         luo_run_lengths_learn(run, result, run->clock.t_s - start_s);
@@ -170,6 +165,7 @@ static luo_status run_once(luo_run *run, const luo_step_part *part, int32_t atte
     luo_step_request request = {.programs = luo_run_plan(&run->plans)->set,
                                 .recipe = &recipe,
                                 .world = luo_events_world(run->clock.events),
+                                .world_name = 1 + luo_events_happenings(run->clock.events),
                                 .step = run->clock.step,
                                 .part = *part,
                                 .attempt = attempt,

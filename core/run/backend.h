@@ -140,6 +140,7 @@ typedef struct luo_step_request {
     const luo_programs *programs;
     const luo_recipe *recipe;   /* NULL allowed without LUO_CAP_DATA */
     const luo_world *world;     /* at the start of the step */
+    int64_t world_name; /* requests of one state that have the same, not 0, have equal worlds */
     const luo_change *changes;  /* dated after it, ascending; at_s is backend time */
     int32_t nchanges;
     luo_ahead *ahead; /* what follows them; NULL: nothing */
@@ -158,6 +159,7 @@ typedef struct luo_step_result {
     bool has_loss;           /* loss: mean over the targets; grad_norm before clipping */
     double loss, grad_norm;
     bool reused;             /* memoised: nothing was simulated */
+    int64_t name; /* not 0: a result of the same state with the same one has equal length, arrays */
     const char *note;        /* what the backend simplified so far, for a warning; NULL: nothing */
     int32_t n;               /* devices of the programs, in their order */
     const luo_parts *parts;

@@ -448,6 +448,9 @@ static luo_status begin(luo_run *run, const luo_scenario *scenario, int32_t poli
                      .backend.table = opts->backend,
                      .decision.cause = "",
                      .clock.last_event_step = -1,
+                     .clock.up_at = -1,
+                     .clock.seen = -1,
+                     .health.within.plan = -1,
                      .decision.memory_factor = 1,
                      .plans.program_bytes = PROGRAM_BYTES};
     return run->arena && run->scratch ? part(run, err) : luo_err_nomem(err);

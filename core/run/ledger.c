@@ -85,30 +85,33 @@ static luo_status keep_seconds(luo_run *run, double seconds, luo_err *err)
     return LUO_OK;
 }
 
-static void add_devices(luo_run *run, const luo_step_result *result, double seconds)
+/* times: so many steps like this one, which took `seconds` together; 1 on backends with data. */
+static void add_devices(luo_run *run, const luo_used_plan *used, const luo_step_result *result,
+                        int64_t times, double seconds)
 {
     luo_account *account = &run->ledger.account;
-    const luo_used_plan *used = luo_run_plan(&run->plans);
-    const double pace = luo_pace_of_step(run, result);
+    const double pace = luo_pace_of_step(run, result), n = (double)times;
     for (int32_t i = 0; i < used->ndev; i++) {
         const int32_t d = used->dev[i];
-        luo_parts_add(&account->parts[d], &result->parts[i], 1);
+        luo_parts_add(&account->parts[d], &result->parts[i], n);
         if (run->job.real)
             account->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
         account->used_s[d] += seconds;
         if (result->predicted_s[i] <= 0) continue;
-        account->compute_s[d] += luo_pace_ratio(run, result, i) / pace * result->predicted_s[i];
-        account->predicted_s[d] += result->predicted_s[i];
+        account->compute_s[d] +=
+            n * (luo_pace_ratio(run, result, i) / pace * result->predicted_s[i]);
+        account->predicted_s[d] += n * result->predicted_s[i];
     }
 }
 
-static void add_links(luo_run_ledger *ledger, const luo_step_result *result)
+static void add_links(luo_run_ledger *ledger, const luo_step_result *result, int64_t times)
 {
+    const double n = (double)times;
     for (int32_t i = 0; result->links && i < result->nlinks && i < ledger->nlinks; i++) {
-        ledger->links[i].bytes_up += result->links[i].bytes_up;
-        ledger->links[i].bytes_down += result->links[i].bytes_down;
-        ledger->links[i].busy_up_s += result->links[i].busy_up_s;
-        ledger->links[i].busy_down_s += result->links[i].busy_down_s;
+        ledger->links[i].bytes_up += n * result->links[i].bytes_up;
+        ledger->links[i].bytes_down += n * result->links[i].bytes_down;
+        ledger->links[i].busy_up_s += n * result->links[i].busy_up_s;
+        ledger->links[i].busy_down_s += n * result->links[i].busy_down_s;
     }
 }
 
@@ -118,9 +121,9 @@ static void halve_windows(double *bytes)
         bytes[k] = 2 * k < LUO_LINK_WINDOWS ? bytes[2 * k] + bytes[2 * k + 1] : 0;
 }
 
-/* The bytes of a step, at one rate from its start to its end. */
-static void add_windows(luo_link_windows *windows, const luo_step_result *result, double start_s,
-                        double end_s)
+/* The bytes of equal steps, one after another, at one rate from their start to their end. */
+static void add_windows(luo_link_windows *windows, const luo_step_result *result, int64_t times,
+                        double start_s, double end_s)
 {
     if (!result->links || !(end_s > start_s)) return;
     if (!(windows->window_s > 0)) windows->window_s = end_s - start_s;
@@ -135,7 +138,7 @@ static void add_windows(luo_link_windows *windows, const luo_step_result *result
         const double from_s = fmax(start_s, k * windows->window_s);
         const double to_s = k + 1 < LUO_LINK_WINDOWS ? fmin(end_s, (k + 1) * windows->window_s)
                                                      : end_s;
-        const double share = (to_s - from_s) / (end_s - start_s);
+        const double share = (double)times * (to_s - from_s) / (end_s - start_s);
         if (!(share > 0)) break;
         for (int32_t i = 0; i < result->nlinks && i < windows->nlinks; i++) {
             windows->up[(int64_t)i * LUO_LINK_WINDOWS + k] += share * result->links[i].bytes_up;
@@ -145,9 +148,9 @@ static void add_windows(luo_link_windows *windows, const luo_step_result *result
 }
 
 /* Backends list the groups of one program set in one order; another length starts a new list. */
-static luo_status add_comm(luo_run *run, const luo_step_result *result, luo_err *err)
+static luo_status add_comm(luo_run *run, luo_used_plan *used, const luo_step_result *result,
+                           int64_t times, luo_err *err)
 {
-    luo_used_plan *used = luo_run_plan(&run->plans);
     if (used->traffic)
         return luo_traffic_add(used->traffic, used->set, result->comm, result->ncomm, err);
     if (!used->comm && result->ncomm > 0) {
@@ -162,20 +165,140 @@ static luo_status add_comm(luo_run *run, const luo_step_result *result, luo_err 
     }
     for (int32_t i = 0; i < result->ncomm && i < used->ncomm; i++) {
         const luo_comm_use *c = &result->comm[i];
-        used->comm[i].calls += c->calls;
-        used->comm[i].bytes += c->bytes;
-        used->comm[i].busy_s += c->busy_s;
-        used->comm[i].exposed_s += c->exposed_s;
+        used->comm[i].calls += times * c->calls;
+        used->comm[i].bytes += times * c->bytes;
+        used->comm[i].busy_s += (double)times * c->busy_s;
+        used->comm[i].exposed_s += (double)times * c->exposed_s;
     }
     return LUO_OK;
 }
 
-void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result, double seconds,
-                      luo_parts *out)
+/* ---- steps like the one before ---- */
+
+bool luo_account_repeats(const luo_run *run, const luo_step_result *result)
 {
-    const int32_t n = luo_run_plan(plans)->ndev;
-    *out = (luo_parts){0};
-    for (int32_t i = 0; i < n; i++) luo_parts_add(out, &result->parts[i], 1.0 / n);
+    const luo_repeat *repeat = &run->ledger.account.repeat;
+    return result->name && result->name == repeat->name && run->plans.running == repeat->plan;
+}
+
+static void *copy_array(luo_arena *arena, const void *from, int64_t n, size_t size)
+{
+    void *to = luo_arena_alloc(arena, (size_t)n * size);
+    if (to && n > 0) memcpy(to, from, (size_t)n * size);
+    return to;
+}
+
+/* The arrays of a result live until the next one; what is added later needs its own. */
+static luo_status copy_result(luo_repeat *repeat, const luo_step_result *result, luo_err *err)
+{
+    if (repeat->copied == result->name) return LUO_OK;
+    if (!repeat->arena) repeat->arena = luo_arena_new(1 << 16);
+    if (!repeat->arena) return luo_err_nomem(err);
+    luo_arena_reset(repeat->arena, 0);
+    luo_arena *arena = repeat->arena;
+    luo_step_result *to = &repeat->result;
+    *to = *result;
+    to->parts = copy_array(arena, result->parts, result->n, sizeof *result->parts);
+    to->compute_s = copy_array(arena, result->compute_s, result->n, sizeof *result->compute_s);
+    to->predicted_s =
+        copy_array(arena, result->predicted_s, result->n, sizeof *result->predicted_s);
+    to->comm = copy_array(arena, result->comm, result->ncomm, sizeof *result->comm);
+    if (result->links)
+        to->links = copy_array(arena, result->links, result->nlinks, sizeof *result->links);
+    if (!to->parts || !to->compute_s || !to->predicted_s || !to->comm ||
+        (result->links && !to->links))
+        return luo_err_nomem(err);
+    repeat->copied = result->name;
+    return LUO_OK;
+}
+
+static luo_status add_totals(luo_run *run, luo_used_plan *used, const luo_step_result *result,
+                             int64_t times, double seconds, luo_err *err)
+{
+    add_devices(run, used, result, times, seconds);
+    add_links(&run->ledger, result, times);
+    return add_comm(run, used, result, times, err);
+}
+
+/* Those of steps without a pause between them. */
+static void catch_up_windows(luo_run *run)
+{
+    luo_repeat *repeat = &run->ledger.account.repeat;
+    if (repeat->in_row > 0)
+        add_windows(&run->ledger.windows, &repeat->result, repeat->in_row, repeat->row_start_s,
+                    repeat->row_end_s);
+    repeat->in_row = 0;
+}
+
+luo_status luo_account_catch_up(luo_run *run, luo_err *err)
+{
+    luo_repeat *repeat = &run->ledger.account.repeat;
+    const int64_t times = repeat->times;
+    if (times == 0) return LUO_OK;
+    repeat->times = 0;
+    catch_up_windows(run);
+    return add_totals(run, run->plans.list[repeat->plan], &repeat->result, times, repeat->seconds,
+                      err);
+}
+
+static luo_status repeat_step(luo_run *run, const luo_step_result *result, double start_s,
+                              double end_s, luo_err *err)
+{
+    luo_repeat *repeat = &run->ledger.account.repeat;
+    LUO_TRY(copy_result(repeat, result, err));
+    if (repeat->times++ == 0) repeat->seconds = 0;
+    repeat->seconds += end_s - start_s;
+    if (start_s != repeat->row_end_s) catch_up_windows(run);
+    if (repeat->in_row++ == 0) repeat->row_start_s = start_s;
+    repeat->row_end_s = end_s;
+    return LUO_OK;
+}
+
+/* Device whose compute was slowest against what was predicted; ties, up to rounding, go to the
+ * smaller id. */
+static void find_slowest(const luo_run *run, const luo_step_result *result, luo_repeat *out)
+{
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    const double pace = luo_pace_of_step(run, result);
+    out->slowest = used->ndev > 0 ? used->dev[0] : -1;
+    out->max_slowdown = 1;
+    for (int32_t i = 0; i < used->ndev; i++) {
+        const double q = luo_pace_ratio(run, result, i) / pace;
+        if (q <= out->max_slowdown * (1 + 1e-9)) continue;
+        out->max_slowdown = q;
+        out->slowest = used->dev[i];
+    }
+}
+
+/* A step of another kind than the one before. */
+static luo_status new_step(luo_run *run, const luo_step_result *result, double start_s,
+                           double end_s, luo_err *err)
+{
+    const double seconds = end_s - start_s;
+    luo_repeat *repeat = &run->ledger.account.repeat;
+    luo_used_plan *used = luo_run_plan(&run->plans);
+    const double own = run->job.real ? result->end_s - result->start_s : seconds;
+    LUO_TRY(luo_account_catch_up(run, err));
+    repeat->name = run->lengths ? 0 : result->name; /* whose programs change step by step */
+    repeat->plan = run->plans.running;
+    repeat->mean = (luo_parts){0};
+    for (int32_t i = 0; i < used->ndev; i++) {
+        luo_parts_add(&repeat->mean, &result->parts[i], 1.0 / used->ndev);
+        if (fabs(luo_account_parts_sum(&result->parts[i]) - own) >
+            1e-6 * own + 4 * DBL_EPSILON * end_s)
+            return luo_err_set(err, LUO_EBUG,
+                               "the parts of device %d make %.9g s of a step of "
+                               "%.9g s.",
+                               used->dev[i], luo_account_parts_sum(&result->parts[i]), own);
+    }
+    find_slowest(run, result, repeat);
+    add_windows(&run->ledger.windows, result, 1, start_s, end_s);
+    return add_totals(run, used, result, 1, seconds, err);
+}
+
+void luo_account_mean(const luo_account *account, double seconds, luo_parts *out)
+{
+    *out = account->repeat.mean;
     /* The rounding of the mean, and of dates late in a long run: of the bubble, or where there is
      * none of what is largest. */
     out->bubble_s += seconds - luo_account_parts_sum(out);
@@ -198,16 +321,10 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
     luo_share *to = run->ledger.ckpt.writing ? &a->fresh : &a->open;
     /* with real time the way to the ranks belongs to the step: everybody waits, a bubble */
     const double seconds = end_s - start_s;
-    const double own = run->job.real ? result->end_s - result->start_s : seconds;
     luo_parts mean;
-    luo_account_mean(&run->plans, result, seconds, &mean);
-    for (int32_t i = 0; i < used->ndev; i++)
-        if (fabs(luo_account_parts_sum(&result->parts[i]) - own) >
-            1e-6 * own + 4 * DBL_EPSILON * end_s)
-            return luo_err_set(err, LUO_EBUG,
-                               "the parts of device %d make %.9g s of a step of "
-                               "%.9g s.",
-                               used->dev[i], luo_account_parts_sum(&result->parts[i]), own);
+    LUO_TRY(luo_account_repeats(run, result) ? repeat_step(run, result, start_s, end_s, err)
+                                             : new_step(run, result, start_s, end_s, err));
+    luo_account_mean(a, seconds, &mean);
     luo_parts_add(&to->parts, &mean, 1);
     to->seconds += seconds;
     to->flops += used->flops;
@@ -218,10 +335,6 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
     a->tokens += used->tokens;
     used->steps++;
     used->step_s = seconds;
-    add_devices(run, result, seconds);
-    add_links(&run->ledger, result);
-    add_windows(&run->ledger.windows, result, start_s, end_s);
-    LUO_TRY(add_comm(run, result, err));
     return keep_seconds(run, seconds, err);
 }
 
@@ -298,4 +411,5 @@ void luo_account_free(luo_run_ledger *ledger)
     luo_tally_free(&ledger->account.safe_s);
     luo_tally_free(&ledger->account.open_s);
     luo_tally_free(&ledger->account.fresh_s);
+    luo_arena_free(ledger->account.repeat.arena);
 }

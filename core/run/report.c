@@ -210,6 +210,7 @@ luo_status luo_run_report_end(luo_run *run, luo_err *err)
     for (int32_t i = 0; i < run->plans.n; i++)
         LUO_TRY(luo_run_measured(&run->job, run->plans.list[i], NULL,
                                  err)); /* of those that made no step */
+    LUO_TRY(luo_account_catch_up(run, err));
     LUO_TRY(warn_of_overlap(run, err));
     LUO_TRY(truth_rows(run, err));
     LUO_TRY(never_rows(run, &s, err));

@@ -65,7 +65,25 @@ typedef struct luo_share { /* steps between two checkpoints */
     int64_t steps, tokens;
 } luo_share;
 
+/* Steps like the one before, which most steps of a long run are. What they add to the totals of
+ * devices, links and groups is added in one go, when another kind of step comes. */
+typedef struct luo_repeat {
+    int64_t name; /* of the result (luo_step_result) kept last; 0: it has none */
+    int32_t plan; /* that made it */
+    luo_parts mean;       /* over its devices, not rounded yet */
+    int32_t slowest;      /* the device, and its slowdown (luo_row_step) */
+    double max_slowdown;
+    int64_t times;  /* so many are not in the totals yet, */
+    double seconds; /* which took so long together; */
+    int64_t in_row; /* the last of them without a pause, not in the windows of links yet */
+    double row_start_s, row_end_s;
+    luo_arena *arena; /* of the copies; NULL: none was needed so far */
+    int64_t copied;   /* name of the result that the copies are of */
+    luo_step_result result; /* copies: the arrays that the totals need */
+} luo_repeat;
+
 typedef struct luo_account {
+    luo_repeat repeat;
     luo_share safe, open, fresh; /* behind the valid checkpoint; after it; after one that is being
                                     written */
     double span[LUO_SPAN_KINDS]; /* blocking time; LUO_SPAN_STEP: lost and redone */
@@ -109,6 +127,7 @@ typedef struct luo_outside { /* a device that does not hold layers now, or did n
 typedef struct luo_reentry {
     bool *candidate; /* per device: may hold layers */
     luo_outside *outside;
+    int32_t waiting; /* devices of whom more good probes are wanted, at the last probes */
 } luo_reentry;
 
 /* ---- health/pace.c ---- */
@@ -148,6 +167,9 @@ typedef struct luo_run_clock { /* when it is, and what has happened to the clust
     int64_t tried; /* steps below have been begun, so what they train on is decided */
     luo_run_state state;
     luo_events *events;
+    int64_t up_at; /* luo_events_happenings when `up` was counted; -1: never */
+    int32_t up;    /* devices of the cluster that are up */
+    int64_t seen;  /* luo_events_happenings that luo_run_trigger has looked at; -1: none */
     luo_step_lengths *lengths;
 } luo_run_clock;
 
@@ -172,6 +194,16 @@ typedef struct luo_run_health {              /* what is known of the devices */
     luo_pace_meter pace; /* backends with data */
     double *predicted;   /* per device, of the last step under the running plan */
     bool has_predicted;
+    /* Equal samples in a row, of the same rates and a cluster in which nothing happened; when the
+     * detector has seen enough of them, more of the same tell nothing new. */
+    struct {
+        int64_t n, happenings, accepts; /* luo_events_happenings, detect.accepts at the last */
+    } alike;
+    struct { /* luo_run_apply: was the plan within the usable devices? */
+        int64_t seen; /* run->clock.seen */
+        int32_t plan; /* -1: not looked at yet */
+        bool whole;
+    } within;
     bool discard;           /* the samples of the next step */
     int64_t sampled_writes; /* ckpt.writes at the last step whose samples could be taken */
     bool skipped;           /* the samples of that step, for a checkpoint */
@@ -317,9 +349,13 @@ luo_status luo_run_range(luo_run *run, luo_run_summary *s, luo_err *err);
 /* ledger.c */
 luo_status luo_account_init(luo_run *run, luo_err *err);
 void luo_account_free(luo_run_ledger *ledger);
-/* Parts of a step as means over the devices of the plan; they sum to `seconds`. */
-void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result, double seconds,
-                      luo_parts *out);
+/* Is this the step that was kept last, again? Then what was worked out for it holds. */
+bool luo_account_repeats(const luo_run *run, const luo_step_result *result);
+/* Brings the totals of devices, links and groups up to date. Errors: LUO_ENOMEM. */
+luo_status luo_account_catch_up(luo_run *run, luo_err *err);
+/* Parts of the step that luo_account_step took last, as means over the devices of the plan; they
+ * sum to `seconds`. */
+void luo_account_mean(const luo_account *account, double seconds, luo_parts *out);
 luo_status luo_account_step(luo_run *run, const luo_step_result *result, double start_s,
                             double end_s, luo_err *err);
 /* The share after the valid checkpoint is lost: back to `step`. */
@@ -440,8 +476,10 @@ luo_status luo_run_keep(luo_run *run, const luo_step_result *result, int32_t att
 /* health/sample.c */
 luo_status luo_run_sample_init(luo_run *run, luo_err *err);
 /* What a step that ended well tells of the speed of devices: samples of those in the plan, probes
- * of those that are not; confirmed changes become trigger. */
-luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, luo_err *err);
+ * of those that are not; confirmed changes become trigger. repeats: luo_account_repeats, before the
+ * step was taken into account. */
+luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, bool repeats,
+                               luo_err *err);
 
 /* policy/oracle.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
 luo_status luo_run_oracle_init(luo_run *run, luo_err *err);

@@ -140,12 +140,14 @@ bool luo_detect_push(luo_detect *detect, int32_t device, double sample, luo_rate
 
 void luo_detect_forget(luo_detect *detect)
 {
+    detect->accepts++;
     memset(detect->seen, 0, (size_t)detect->ndevices * sizeof *detect->seen);
     memset(detect->candidate, 0, (size_t)detect->ndevices * sizeof *detect->candidate);
 }
 
 void luo_detect_accept(luo_detect *detect, int32_t device, double rate)
 {
+    detect->accepts++;
     detect->accepted[device] = rate;
     detect->seen[device] = 0;
     detect->candidate[device] = 0;

@@ -24,6 +24,7 @@ typedef struct luo_detect {
     double *samples;   /* ndevices * 2 * window, a ring per device */
     int32_t *seen;     /* samples since the last accepted change or luo_detect_forget */
     int8_t *candidate; /* 1 slower, -1 faster, 0 none */
+    int64_t accepts;   /* calls of luo_detect_accept and luo_detect_forget, own ones included */
 } luo_detect;
 
 typedef struct luo_rate_change {

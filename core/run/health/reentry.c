@@ -82,5 +82,6 @@ void luo_reentry_probe(luo_run *run, int32_t device, double sample)
 {
     luo_outside *o = &run->health.reentry.outside[device];
     o->good = sample < run->job.spec->threshold_slowdown ? o->good + 1 : 0;
+    run->health.reentry.waiting += o->good > 0 && o->good < o->need;
     look(run, device);
 }

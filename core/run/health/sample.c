@@ -138,11 +138,29 @@ static bool wanted(luo_run *run)
     return !run->health.skipped;
 }
 
-luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, luo_err *err)
+/* Equal samples beyond those that fill a device's ring move no median, and make no candidate of
+ * one that was none; a few more are left for what is confirmed by one sample, or by a drift. */
+static bool tells_nothing(luo_run *run)
+{
+    const luo_detect *detect = &run->health.detect;
+    const int64_t happenings = luo_events_happenings(run->clock.events);
+    if (run->job.real || run->health.probe || run->health.alike.happenings != happenings ||
+        run->health.alike.accepts != detect->accepts)
+        run->health.alike.n = 0;
+    run->health.alike.happenings = happenings;
+    run->health.alike.accepts = detect->accepts;
+    return run->health.alike.n++ > 2 * detect->window + 2 * LUO_DRIFT_STEPS &&
+           run->health.reentry.waiting == 0;
+}
+
+luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, bool repeats,
+                               luo_err *err)
 {
     const luo_world *world = luo_events_world(run->clock.events);
-    if (run->job.policy->bound || !wanted(run)) return LUO_OK;
+    if (!repeats) run->health.alike.n = 0;
+    if (run->job.policy->bound || !wanted(run) || tells_nothing(run)) return LUO_OK;
     LUO_TRY(take_members(run, result, err));
+    run->health.reentry.waiting = 0;
     for (int32_t d = 0; d < world->ndevices; d++) {
         if (!world->up[d] || luo_run_plan(&run->plans)->member[d]) continue;
         const double q = probe(run, d);
