@@ -434,6 +434,29 @@ START_TEST(limits)
 }
 END_TEST
 
+START_TEST(a_long_run_without_traced_steps)
+{
+    fixture *f = fix_new();
+    luo_trace *t = luo_trace_new(&f->cluster, 40);
+    luo_err err = {0};
+    luo_str says = {0};
+    char wanted[160];
+    for (int i = 0; i < 60; i++) {
+        const luo_row_timeline row = {
+            .start_s = i, .end_s = i + 1, .kind = LUO_SPAN_DETECT, .blocking = true, .event = ""};
+        ck_assert_int_eq(luo_trace_span(t, &row, &err), LUO_OK);
+    }
+    ck_assert(luo_trace_warning(t, &says));
+    snprintf(wanted, sizeof wanted,
+             "trace.json.gz lacks %d events of the run (limit 40 events); timeline.csv and "
+             "events.csv have all.", 60 - (int)luo_trace_events(t));
+    ck_assert_str_eq(says.at, wanted);
+    luo_str_free(&says);
+    luo_trace_free(t);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 #define META                                                                                       \
     "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"n\"}},"                \
     "{\"ph\":\"M\",\"pid\":1,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"a\"}},"       \
@@ -567,5 +590,6 @@ END_TEST
 LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
           LUO_T(later_records_may_begin_first), LUO_T(counters_have_no_track),
           LUO_T(posted_and_failed), LUO_T_N(what_waits_in_a_file_comes_back_in_order, 3),
-          LUO_T(no_room_for_what_waits), LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)),
+          LUO_T(no_room_for_what_waits), LUO_T(limits),
+          LUO_T(a_long_run_without_traced_steps), LUO_T_N(lint, LUO_ROWS(planted)),
           LUO_T(cut), LUO_T(plans_in_the_head))

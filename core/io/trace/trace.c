@@ -116,6 +116,12 @@ int64_t luo_trace_events(const luo_trace *trace)
 bool luo_trace_warning(const luo_trace *trace, luo_str *out)
 {
     if (!trace->full && trace->dropped == 0) return false;
+    if (!trace->full && trace->nsteps == 0) { /* nobody wanted any: the track of the run is long */
+        luo_str_addf(out, "trace.json.gz lacks %lld events of the run (limit %lld events); "
+                     "timeline.csv and events.csv have all.",
+                     (long long)trace->dropped, (long long)trace->limit);
+        return true;
+    }
     luo_str_add(out, "trace.json.gz holds ");
     if (trace->nsteps == 1 && trace->part_of > 0)
         luo_str_addf(out, "%d of %d devices of one traced step", trace->part_devices,
