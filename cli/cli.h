@@ -18,6 +18,8 @@ typedef struct luo_cli {
     luo_str document;  /* of --json, and its writer; verbs add their keys */
     luo_jsonw json;
     bool as_json, quiet, verbose, color;
+    const char *verb;
+    int progress_fd;   /* --progress json: where its lines go, stderr as it was first; else -1 */
     luo_work work;     /* --limit */
     int argc;          /* as given, for the manifest */
     char **argv;

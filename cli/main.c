@@ -1,4 +1,5 @@
 /* main.c: finds the verb, runs it, prints what went wrong, returns the exit code. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,12 +56,24 @@ static void print_document(luo_cli *cli, int code)
     puts(luo_str_get(&cli->document));
 }
 
+/* A descriptor of its own, as the processes of seeds write their messages into files. */
+static luo_status open_progress(luo_cli *cli, luo_err *err)
+{
+    static const char *const ways[] = {"auto", "json"};
+    int way;
+    LUO_TRY(luo_args_choice(&cli->args, "progress", 0, ways, 2, &way, err));
+    cli->progress_fd = way == 1 ? fcntl(2, F_DUPFD_CLOEXEC, 3) : -1;
+    if (way == 0 || cli->progress_fd >= 0) return LUO_OK;
+    return luo_err_set(err, LUO_EIO, "`--progress json` writes to stderr, which is closed.");
+}
+
 static luo_status check_common(luo_cli *cli, const luo_verb *v)
 {
     static const char *const colors[] = {"auto", "always", "never"};
     luo_err err = {0};
     int which;
     luo_status st = luo_args_choice(&cli->args, "color", 0, colors, 3, &which, &err);
+    if (st == LUO_OK) st = open_progress(cli, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     for (int i = 0; i < cli->args.nset; i++) {
         if (strcmp(cli->args.set[i].option->name, "limit") != 0) continue;
@@ -117,6 +130,7 @@ static int run_verb(const luo_verb *v, luo_cli *cli, int argc, char **argv)
             luo_verb_help(stdout, v);
         return 0;
     }
+    cli->verb = v->name;
     cli->as_json = luo_args_has(&cli->args, "json");
     cli->quiet = luo_args_has(&cli->args, "quiet");
     cli->verbose = luo_args_has(&cli->args, "verbose");
@@ -160,7 +174,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "luoshu: error: %s\n", err.text);
         return code;
     }
-    luo_cli cli = {.argc = argc, .argv = argv};
+    luo_cli cli = {.argc = argc, .argv = argv, .progress_fd = -1};
     cli.arena = luo_arena_new(1 << 16);
     if (!cli.arena) return luo_status_exit(LUO_ENOMEM);
     luo_diags_init(&cli.diags, cli.arena);

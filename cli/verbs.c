@@ -44,6 +44,8 @@ const int luo_ncommon_options = N(luo_common_options);
     {                                                                                              \
         "verbose", NULL, "progress every ten seconds where stderr is no terminal"                  \
     }
+#define PROGRESS \
+    {"progress", "HOW", "auto: a line on a terminal; json: lines of JSON on stderr (auto)"}
 #define CLUSTER                                                                                    \
     {                                                                                              \
         "cluster", "FILE", "cluster.yaml"                                                          \
@@ -77,6 +79,7 @@ static const luo_option validate_options[] = {
     {"leave", "WHICH", "source or gpu: each by constants fitted on all others alone (none)"},
     {"closed", NULL, "score the closed form instead of the simulator"},
     VERBOSE,
+    PROGRESS,
 };
 
 static const luo_option check_options[] = {
@@ -189,6 +192,7 @@ static const luo_option plan_options[] = {
     {"baseline", "NAME", "dp-ev, dp-cp or ep instead of a search"},
     {"network", "NAME", "vgg19, vit, bert-base or bert-moe, as published, instead of --model"},
     {"compat", NULL, "as published: rules, work and search of the public code"},
+    PROGRESS,
 };
 
 static const luo_option sim_options[] = {
@@ -214,6 +218,7 @@ static const luo_option sim_options[] = {
     OUT,
     FORCE,
     {"verbose", NULL, "tell what each policy did"},
+    PROGRESS,
 };
 
 static const luo_option sweep_options[] = {
@@ -241,6 +246,7 @@ static const luo_option sweep_options[] = {
     {"out", "DIR", "where to write, and to go on (NAME-sweep)"},
     {"force", NULL, "use a folder that is not empty; another sweep in it goes"},
     {"verbose", NULL, "list the figures"},
+    PROGRESS,
 };
 
 static const luo_option run_options[] = {
@@ -273,6 +279,7 @@ static const luo_option run_options[] = {
     OUT,
     FORCE,
     {"verbose", NULL, "tell what each policy did"},
+    PROGRESS,
 };
 
 static const luo_option sync_options[] = {
@@ -362,6 +369,7 @@ static const luo_option demo_options[] = {
     {"duration-s", "S", "only so many seconds of the day (86400)"},
     {"plots", "ON", "figures, as SVG: on or off (on)"},
     {"verbose", NULL, "tell what each policy did"},
+    PROGRESS,
 };
 
 static const luo_option replay_options[] = {
@@ -404,6 +412,7 @@ static const luo_option calibrate_options[] = {
     {"name", "NAME", "of suites: of the stack that is written (by suite)"},
     {"profile-dir", "DIR", "of suites: profiles and stacks to begin with (built in)"},
     VERBOSE,
+    PROGRESS,
 };
 
 static const luo_option import_options[] = {

@@ -34,6 +34,33 @@ check "plan auto: planner, parts, steps" drawn '^auto  [a-z ]+, [0-9]/5 parts  [
 check "plan auto: erased" erased
 (cd "$tmp" && $auto) >"$tmp/out" 2>"$tmp/seen"; check "plan auto into a file: nothing" silent
 
+# Lines of JSON: each is whole and has the fields of its kind (docs/results.md#progress).
+lines() { grep '^{' "$tmp/seen" >"$tmp/lines"; }
+n6='[01]\.[0-9]{6}' n3='[0-9]+\.[0-9]{3}' n9='[0-9]+\.[0-9]{9}' whole_number='[0-9]+'
+always="\"schema\": \"luoshu.progress/1\", \"verb\": \"[a-z]+\", \"share_ratio\": $n6, \"wall_s\": $n3, \"left_s\": ($n3|null)"
+of_run="\"policy\": \"[a-z]+\", \"seed\": $whole_number, \"step\": $whole_number(, \"steps\": $whole_number)?, \"t_s\": $n9(, \"duration_s\": $n9)?, \"events\": $whole_number, \"over\": (true|false)"
+counted="\"done\": $whole_number, \"of\": $whole_number, \"unit\": \"[a-z]+\"(, \"at\": \"[a-z ]+\", \"simulated_steps\": $whole_number)?"
+whole() { # KEYS..: every line is an object of one of the two kinds, and some have these keys
+    local key
+    [ -s "$tmp/lines" ] && ! grep -vqE "^\{ $always, ($of_run|$counted) \}\$" "$tmp/lines" || return 1
+    for key in "$@"; do grep -q "\"$key\": " "$tmp/lines" || return 1; done
+}
+over() { [ "$(grep '"over": true' "$tmp/lines" | grep -o '"policy": "[a-z]*", "seed": [0-9]*' | sort -u | wc -l)" = "$1" ]; }
+small="$L sim $S/examples/small.yaml --force --plots off --progress json --quiet"
+(cd "$tmp" && $small --out small) >"$tmp/out" 2>"$tmp/seen"; lines
+check "sim --progress json: lines of runs" whole policy steps
+check "sim --progress json: the last of both policies" over 2
+(cd "$tmp" && $small --out small --json) >"$tmp/out" 2>"$tmp/seen"; lines
+check "sim --progress json --json: lines of runs" whole policy
+check "sim --progress json --json: one document" [ "$(grep -c '^{' "$tmp/out")" = 1 ]
+(cd "$tmp" && $small --out seeds --seeds 3,5) >"$tmp/out" 2>"$tmp/seen"; lines
+check "sim --seeds --progress json: lines of runs and of seeds" whole policy done
+check "sim --seeds --progress json: the last of each policy and seed" over 4
+(cd "$tmp" && $auto --progress json) >"$tmp/out" 2>"$tmp/seen"; lines
+check "plan auto --progress json" whole at simulated_steps
+on_terminal "$sim --progress json"
+check "sim --progress json on a terminal: no line that is erased" silent
+
 # Four published rows: the header and one row of each of some sizes.
 mkdir -p "$tmp/data/suites"
 grep -v '^#' "$S/papers/measured/suites/korthikanti.csv" | head -n 5 >"$tmp/data/suites/korthikanti.csv"

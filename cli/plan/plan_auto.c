@@ -91,9 +91,7 @@ enum { PARTS = LUO_AUTO_PLANNERS + 1 };
 
 static void show(watch *w)
 {
-    const double share = w->done ? ((double)w->done + 0.5) / PARTS : 0;
-    luo_progress_show(&w->line, share, "auto  %s, %lld/%d parts  %d simulated steps", w->at,
-                      (long long)w->done, PARTS, w->steps);
+    luo_progress_parts(&w->line, w->at, w->done, PARTS, w->steps);
 }
 
 static void see_planner(void *watcher, luo_auto_planner planner, int32_t n)

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/io/jsonw.h"
+
 double luo_cli_wall_s(void)
 {
     struct timespec t;
@@ -17,63 +19,147 @@ double luo_cli_wall_s(void)
 luo_progress luo_progress_new(const luo_cli *cli)
 {
     const char *term = getenv("TERM");
-    const bool wanted = !cli->quiet && !cli->as_json, terminal = isatty(2);
+    const bool json = cli->progress_fd >= 0, wanted = !json && !cli->quiet && !cli->as_json;
+    const bool terminal = isatty(2);
     return (luo_progress){.line = wanted && terminal && term && strcmp(term, "dumb") != 0,
                           .lines = wanted && !terminal && cli->verbose,
+                          .json = cli->progress_fd,
+                          .verb = cli->verb,
                           .start_s = luo_cli_wall_s()};
 }
 
 /* Is it time for the next line? */
 static bool is_due(const luo_progress *p, double now)
 {
+    if (p->json >= 0) return p->last_s == 0 || now - p->last_s >= 0.5;
     if (p->line) return now - p->start_s >= 0.5 && now - p->last_s >= 0.1;
     return p->lines && now - fmax(p->start_s, p->last_s) >= 10;
 }
 
-void luo_progress_show(luo_progress *p, double share, const char *fmt, ...)
+/* Seconds left at the pace until now; < 0: not known. share: of the work that is done. */
+static double left_s(double spent_s, double share)
 {
-    const double now = luo_cli_wall_s(), spent = now - p->start_s;
+    return share > 0 && share <= 1 ? spent_s / share - spent_s : -1;
+}
+
+/* The text, and the time that is left. */
+static void show_line(luo_progress *p, double share, const char *fmt, ...) LUO_PRINTF(3, 4);
+static void show_line(luo_progress *p, double share, const char *fmt, ...)
+{
+    const double now = luo_cli_wall_s(), left = left_s(now - p->start_s, share);
     va_list args;
-    if (!is_due(p, now)) return;
     if (p->line) fputs("\r\033[K", stderr);
     va_start(args, fmt);
     vfprintf(stderr, fmt, args);
     va_end(args);
-    if (share > 0 && share <= 1) {
-        const long long left = (long long)(spent / share - spent);
-        fprintf(stderr, "  eta %lld:%02lld", left / 60, left % 60);
-    }
+    if (left >= 0) fprintf(stderr, "  eta %lld:%02lld", (long long)left / 60, (long long)left % 60);
     if (p->lines) fputc('\n', stderr);
     fflush(stderr);
     p->last_s = now;
     p->shown = p->line;
 }
 
+/* Begins a line of JSON in *out with what all have: how far, and what is left. */
+static luo_jsonw open_json(const luo_progress *p, luo_str *out, double share)
+{
+    const double spent = luo_cli_wall_s() - p->start_s, left = left_s(spent, share);
+    luo_jsonw json = luo_jsonw_start(out);
+    luo_jsonw_open(&json, NULL, '{');
+    luo_jsonw_text(&json, "schema", "luoshu.progress/1");
+    luo_jsonw_text(&json, "verb", p->verb);
+    luo_jsonw_num(&json, "share_ratio", share > 0 ? fmin(share, 1) : 0, 6);
+    luo_jsonw_num(&json, "wall_s", spent, 3);
+    luo_jsonw_num(&json, "left_s", left >= 0 ? left : NAN, 3);
+    return json;
+}
+
+/* In one write, so that the lines of several processes do not mix. */
+static void close_json(luo_progress *p, luo_jsonw *json, luo_str *out)
+{
+    size_t n = 0;
+    luo_jsonw_close(json);
+    for (size_t i = 0; i < out->len; i++) { /* texts have no line ends: they are escaped there */
+        const bool indent = n > 0 && out->at[n - 1] == '\n' && out->at[i] == ' ';
+        if (!indent) out->at[n++] = out->at[i];
+    }
+    for (size_t i = 0; i + 1 < n; i++)
+        if (out->at[i] == '\n') out->at[i] = ' ';
+    /* Whoever has stopped to read it misses it; the work goes on. */
+    if (!out->failed && write(p->json, out->at, n) < 0) p->json = -1;
+    luo_str_free(out);
+    p->last_s = luo_cli_wall_s();
+}
+
+static void show_done_json(luo_progress *p, double share, int64_t done, int64_t of,
+                           const char *unit, const char *at, int32_t steps)
+{
+    luo_str text = {0};
+    luo_jsonw json = open_json(p, &text, share);
+    luo_jsonw_int(&json, "done", done);
+    luo_jsonw_int(&json, "of", of);
+    luo_jsonw_text(&json, "unit", unit);
+    if (at) luo_jsonw_text(&json, "at", at);
+    if (steps >= 0) luo_jsonw_int(&json, "simulated_steps", steps);
+    close_json(p, &json, &text);
+}
+
 void luo_progress_count(luo_progress *p, const char *label, int64_t done, int64_t of,
                         const char *what)
 {
-    const double share = of > 0 ? ((double)done + 0.5) / (double)of : 0;
-    luo_progress_show(p, done > 0 ? fmin(1, share) : 0, "%s  %lld/%lld %s  %.0f %%", label,
-                      (long long)done, (long long)of, what,
-                      of > 0 ? 100.0 * (double)done / (double)of : 0.0);
+    const double share = of > 0 && done > 0 ? fmin(1, ((double)done + 0.5) / (double)of) : 0;
+    if (!is_due(p, luo_cli_wall_s())) return;
+    if (p->json >= 0)
+        show_done_json(p, share, done, of, what, NULL, -1);
+    else
+        show_line(p, share, "%s  %lld/%lld %s  %.0f %%", label, (long long)done, (long long)of,
+                  what, of > 0 ? 100.0 * (double)done / (double)of : 0.0);
 }
 
-void luo_progress_run(luo_progress *p, const char *label, int64_t step, int64_t steps, double t_s,
-                      double duration_s, int32_t events)
+void luo_progress_parts(luo_progress *p, const char *at, int64_t done, int64_t of, int32_t steps)
 {
-    const double spent = luo_cli_wall_s() - p->start_s;
+    const double share = done ? ((double)done + 0.5) / (double)of : 0;
+    if (!is_due(p, luo_cli_wall_s())) return;
+    if (p->json >= 0)
+        show_done_json(p, share, done, of, "parts", at, steps);
+    else
+        show_line(p, share, "auto  %s, %lld/%lld parts  %d simulated steps", at, (long long)done,
+                  (long long)of, steps);
+}
+
+static void show_run_json(luo_progress *p, double share, const luo_progress_of_run *run)
+{
+    luo_str text = {0};
+    luo_jsonw json = open_json(p, &text, share);
+    luo_jsonw_text(&json, "policy", run->policy);
+    luo_jsonw_seed(&json, "seed", run->seed);
+    luo_jsonw_int(&json, "step", run->step);
+    if (run->steps > 0) luo_jsonw_int(&json, "steps", run->steps);
+    luo_jsonw_num(&json, "t_s", run->t_s, 9);
+    if (run->duration_s > 0) luo_jsonw_num(&json, "duration_s", run->duration_s, 9);
+    luo_jsonw_int(&json, "events", run->events);
+    luo_jsonw_bool(&json, "over", run->over);
+    close_json(p, &json, &text);
+}
+
+void luo_progress_run(luo_progress *p, const luo_progress_of_run *run)
+{
+    const double now = luo_cli_wall_s(), spent = now - p->start_s;
     char of_steps[32] = "", of_time[32] = "";
     double share = 0;
-    if (steps > 0) {
-        snprintf(of_steps, sizeof of_steps, "/%lld", (long long)steps);
-        share = (double)step / (double)steps;
-    } else if (duration_s > 0) {
-        snprintf(of_time, sizeof of_time, "/%.0f", duration_s);
-        share = fmin(1, t_s / duration_s);
+    if (!is_due(p, now) && !(run->over && p->json >= 0)) return;
+    if (run->steps > 0) {
+        snprintf(of_steps, sizeof of_steps, "/%lld", (long long)run->steps);
+        share = (double)run->step / (double)run->steps;
+    } else if (run->duration_s > 0) {
+        snprintf(of_time, sizeof of_time, "/%.0f", run->duration_s);
+        share = fmin(1, run->t_s / run->duration_s);
     }
-    luo_progress_show(p, share, "%s  step %lld%s  t %.0f%s s  %.0fx real time  %d events", label,
-                      (long long)step, of_steps, t_s, of_time, spent > 0 ? t_s / spent : 0.0,
-                      events);
+    if (p->json >= 0)
+        show_run_json(p, share, run);
+    else
+        show_line(p, share, "%s  step %lld%s  t %.0f%s s  %.0fx real time  %d events", run->policy,
+                  (long long)run->step, of_steps, run->t_s, of_time,
+                  spent > 0 ? run->t_s / spent : 0.0, run->events);
 }
 
 void luo_progress_erase(luo_progress *p)

@@ -11,6 +11,7 @@
 
 #include "cli/folder.h"
 #include "cli/run/finish.h"
+#include "cli/run/progress.h"
 #include "core/base/process.h"
 #include "core/io/compare/compare.h"
 #include "core/io/files.h"
@@ -80,6 +81,7 @@ typedef struct workers {
     luo_process *process;
     int *code; /* exit code; -1: ended by a signal, or never started */
     volatile bool *closing; /* shared with the children */
+    luo_progress progress;
     int32_t started, running;
 } workers;
 
@@ -129,6 +131,7 @@ static bool look(workers *f)
         if (!process->pid || !luo_process_wait(process, 0)) continue;
         f->code[i] = luo_process_signal(process) ? -1 : luo_process_code(process);
         f->running--;
+        luo_progress_erase(&f->progress);
         if (!f->cli->quiet)
             fprintf(stderr, "seed %s: %s\n", f->s->seed[i],
                     f->code[i] == 0   ? "complete"
@@ -145,12 +148,14 @@ static void wait_all(workers *f, int64_t jobs)
     while (f->running || (f->started < f->s->n && !got_signal())) {
         while (f->started < f->s->n && f->running < jobs && !got_signal()) start_next(f);
         if (look(f)) continue;
+        luo_progress_count(&f->progress, "seeds", f->started - f->running, f->s->n, "seeds");
         if (got_signal()) luo_process_closing();
         for (int32_t i = 0; got_signal() && i < f->started; i++)
             luo_process_urge(&f->process[i], got_signal());
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
     if (got_signal()) luo_process_closing();
+    luo_progress_erase(&f->progress);
 }
 
 /* ---- afterwards ---- */
@@ -230,7 +235,7 @@ luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
     luo_set set;
     int64_t jobs;
     workers f = {.cli = cli, .s = s, .process = LUO_NEW_N(cli->arena, luo_process, s->n),
-               .code = LUO_NEW_N(cli->arena, int, s->n)};
+               .code = LUO_NEW_N(cli->arena, int, s->n), .progress = luo_progress_new(cli)};
     void *closing = mmap(NULL, (size_t)s->n * sizeof *f.closing, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!f.process || !f.code || closing == MAP_FAILED) return luo_err_nomem(err);

@@ -27,6 +27,7 @@ typedef struct workers {
     const luo_session *s;
     luo_child_slot *slot; /* shared with the children */
     luo_process *process;
+    luo_progress *progress; /* per policy; a line on a terminal is of the first alone */
     int32_t n, started, running;
     bool timed_out;
     int stopped; /* signal by which a child alone was told to end; 0: none */
@@ -96,6 +97,21 @@ static void end_children(workers *f)
     for (int32_t i = 0; i < f->started; i++) luo_process_urge(&f->process[i], sig);
 }
 
+static void show(workers *f, int32_t i, bool over)
+{
+    const luo_child_slot *slot = &f->slot[i];
+    const luo_scenario *scenario = f->s->scenario;
+    const luo_progress_of_run run = {.policy = scenario->policies[i].label,
+                                     .seed = scenario->seed,
+                                     .step = slot->step,
+                                     .steps = scenario->steps,
+                                     .t_s = slot->t_s,
+                                     .duration_s = scenario->duration_s,
+                                     .events = slot->events,
+                                     .over = over};
+    luo_progress_run(&f->progress[f->progress->json >= 0 ? i : 0], &run);
+}
+
 /* Has one ended? */
 static bool look(workers *f)
 {
@@ -104,6 +120,7 @@ static bool look(workers *f)
         if (!process->pid || !luo_process_wait(process, 0)) continue;
         f->running--;
         luo_child_ended(f->cli, f->s, i, process, &f->slot[i]);
+        if (f->progress->json >= 0) show(f, i, true);
         if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
         return true;
     }
@@ -112,7 +129,7 @@ static bool look(workers *f)
 
 static void wait_all(workers *f, int cores)
 {
-    luo_progress p = luo_progress_new(f->cli);
+    for (int32_t i = 0; i < f->n; i++) f->progress[i] = luo_progress_new(f->cli);
     const double begin = luo_cli_wall_s();
     while (f->running || (f->started < f->n && !got_signal() && !f->timed_out)) {
         while (f->started < f->n && f->running < cores && !got_signal() && !f->timed_out)
@@ -121,17 +138,13 @@ static void wait_all(workers *f, int cores)
         if (f->s->limit_s > 0 && luo_cli_wall_s() - begin > f->s->limit_s) f->timed_out = true;
         if (got_signal()) luo_process_closing();
         if (got_signal() || f->timed_out) end_children(f);
-        for (int32_t i = 0; i < f->n; i++) {
-            const luo_child_slot *c = &f->slot[i];
-            if (f->process[i].pid > 0)
-                luo_progress_run(&p, f->s->scenario->policies[i].label, c->step, c->steps, c->t_s,
-                                 f->s->scenario->duration_s, c->events);
-        }
+        for (int32_t i = 0; i < f->n; i++)
+            if (f->process[i].pid > 0) show(f, i, false);
         nanosleep(&(struct timespec){0, 2000000}, NULL);
     }
     /* Policies may have ended of a signal before this one looked; what is left is written. */
     if (got_signal() || f->timed_out) luo_process_closing();
-    luo_progress_erase(&p);
+    luo_progress_erase(f->progress);
 }
 
 static luo_status worst(workers *f)
@@ -166,10 +179,11 @@ static luo_status open_workers(luo_cli *cli, const luo_session *session, workers
     const int32_t n = session->scenario->npolicies;
     *f = (workers){.cli = cli, .s = session, .n = n};
     f->process = LUO_NEW_N(cli->arena, luo_process, n);
+    f->progress = LUO_NEW_N(cli->arena, luo_progress, n);
     void *slot = mmap(NULL, (size_t)n * sizeof *f->slot, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (slot != MAP_FAILED) f->slot = slot;
-    if (!f->process || !f->slot)
+    if (!f->process || !f->progress || !f->slot)
         return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     return LUO_OK;
 }
