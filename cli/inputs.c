@@ -89,6 +89,7 @@ luo_status luo_inputs_simulator(luo_cli *cli, luo_session *s, luo_err *err)
     LUO_TRY(luo_args_choice(args, "comm-streams", 1, streams, 2, &which, err));
     s->run.one_comm_stream = which == 0;
     LUO_TRY(luo_inputs_on_off(args, "fold", &s->run.fold, err));
+    LUO_TRY(luo_sim_share(err)); /* among its policies, seeds and cells */
     return luo_sim_load(err);
 }
 

@@ -10,6 +10,7 @@
 #include "sim/jobs/jobs.h"
 #include "sim/memo.h"
 #include "sim/plugin/plugin.h"
+#include "sim/share.h"
 #include "sim/sim.h"
 #include "sim/step/death.h"
 #include "sim/worker.h"
@@ -26,6 +27,7 @@ struct luo_backend_state {
     luo_arena *last;  /* of a reply that is not kept */
     sim_worker worker[WORKERS];
     sim_memo memo;
+    uint64_t shared_config; /* sim_share_config */
     luo_world *world;    /* of this step, without what cannot matter */
     int64_t world_name;  /* and the programs for which it, and node, were made; 0: none */
     uint64_t world_programs;
@@ -73,6 +75,7 @@ static luo_status open_state(luo_backend_state *backend, luo_err *err)
     backend->last = luo_arena_new(0);
     if (!backend->arena || !backend->last) return luo_err_nomem(err);
     LUO_TRY(luo_world_new(backend->arena, cluster, &backend->world, err));
+    backend->shared_config = sim_share_config(&backend->config);
     backend->node = LUO_NEW_N(backend->arena, bool, cluster->nnodes);
     if (!backend->node) return luo_err_nomem(err);
     if (!has_noise(backend)) return LUO_OK;
@@ -113,24 +116,60 @@ static luo_status sim_open(const luo_backend_config *config, luo_backend_state *
 
 /* ---- workers ---- */
 
-static luo_status worker_for(luo_backend_state *backend, const luo_programs *set, sim_worker **out,
-                             luo_err *err)
+static bool is_taken(const sim_worker *w)
+{
+    return w->process.pid || w->owed;
+}
+
+/* Of these programs; NULL: there is none. */
+static sim_worker *find_worker(luo_backend_state *backend, const luo_programs *set)
+{
+    for (int i = 0; i < WORKERS; i++)
+        if (is_taken(&backend->worker[i]) && backend->worker[i].hash == set->hash)
+            return &backend->worker[i];
+    return NULL;
+}
+
+/* A place without one, if need be that of the one not asked for longest. */
+static sim_worker *free_worker(luo_backend_state *backend)
 {
     sim_worker *oldest = &backend->worker[0];
     for (int i = 0; i < WORKERS; i++) {
         sim_worker *w = &backend->worker[i];
-        if (w->process.pid && w->hash == set->hash) {
-            *out = w;
-            w->used = ++backend->asked;
-            return LUO_OK;
-        }
-        if (!w->process.pid || (oldest->process.pid && w->used < oldest->used)) oldest = w;
+        if (!is_taken(w) || (is_taken(oldest) && w->used < oldest->used)) oldest = w;
     }
     sim_worker_drop(oldest);
-    LUO_TRY(sim_worker_start(oldest, &backend->config, set, backend->worker, WORKERS, err));
-    oldest->used = ++backend->asked;
-    *out = oldest;
-    return LUO_OK;
+    return oldest;
+}
+
+/* Asks what was not asked since another process knew the answer. */
+static luo_status ask_owed(luo_backend_state *backend, const luo_programs *set, sim_worker *w,
+                           const sim_shared *owed, luo_err *err)
+{
+    sim_reply known;
+    luo_arena *arena = luo_arena_new(0);
+    if (!arena) return luo_err_nomem(err);
+    const luo_world *world = sim_share_world(arena, owed);
+    const sim_ask ask = {.world = world,
+                         .update = sim_share_update(owed),
+                         .n = set->n,
+                         .interrupted = backend->config.interrupted};
+    const luo_status st = world ? sim_worker_ask(w, arena, &ask, &known, err) : luo_err_nomem(err);
+    luo_arena_free(arena);
+    return st;
+}
+
+static luo_status worker_for(luo_backend_state *backend, const luo_programs *set, sim_worker **out,
+                             luo_err *err)
+{
+    sim_worker *w = find_worker(backend, set);
+    const sim_shared *owed = w ? w->owed : NULL;
+    if (!w) w = free_worker(backend);
+    if (!w->process.pid)
+        LUO_TRY(sim_worker_start(w, &backend->config, set, backend->worker, WORKERS, err));
+    w->used = ++backend->asked;
+    *out = w;
+    return owed ? ask_owed(backend, set, w, owed, err) : LUO_OK;
 }
 
 /* The first nchanges, as a worker counts that simulates before_s of earlier steps first. */
@@ -327,6 +366,29 @@ static const sim_memo_entry *find_last(const luo_backend_state *backend,
                : NULL;
 }
 
+/* The step without its changes, as another process has simulated it, or simulated now, and shared
+ * if it is the first one that its worker is asked for. */
+static luo_status quiet_anew(luo_backend_state *backend, const luo_step_request *request,
+                             luo_arena *arena, sim_reply *reply, luo_err *err)
+{
+    const luo_programs *set = request->programs;
+    const bool first = set->hash && !request->trace && !find_worker(backend, set);
+    const sim_share_key key = {backend->shared_config, set->hash, update_of(backend, request),
+                               backend->world};
+    const sim_shared *known = NULL;
+    if (first) LUO_TRY(sim_share_find(arena, &key, &known, reply, err));
+    if (known) {
+        sim_worker *w = free_worker(backend);
+        *w = (sim_worker){.hash = set->hash, .used = ++backend->asked, .owed = known};
+        backend->closed_instead += reply->head.closed_instead;
+        backend->flow_instead += reply->head.flow_instead;
+        return LUO_OK;
+    }
+    LUO_TRY(simulate(backend, request, 0, 0, arena, reply, err));
+    if (first && reply->head.status == LUO_OK) sim_share_put(backend->last, &key, reply);
+    return LUO_OK;
+}
+
 /* The step without its changes, from the memo if it is there. */
 static luo_status quiet_step(luo_backend_state *backend, const luo_step_request *request,
                              sim_reply *reply, bool *reused, luo_err *err)
@@ -339,7 +401,7 @@ static luo_status quiet_step(luo_backend_state *backend, const luo_step_request 
     if (!known) {
         luo_arena *arena = luo_arena_new(0);
         if (!arena) return luo_err_nomem(err);
-        luo_status st = simulate(backend, request, 0, 0, arena, reply, err);
+        luo_status st = quiet_anew(backend, request, arena, reply, err);
         if (st != LUO_OK) {
             luo_arena_free(arena);
             return st;

@@ -17,4 +17,8 @@ extern const luo_backend luo_sim_backend;
 /* Loads what simulating needs, which the first step does otherwise: who starts processes that
  * simulate does it once for all of them. Errors: those of sim_plugin_find. */
 luo_status luo_sim_load(luo_err *err);
+/* From now on this process and those that come of it share the steps that they simulate
+ * (sim/share.h); calls after the first change nothing. Before the processes are started. Errors:
+ * LUO_ENOMEM. */
+luo_status luo_sim_share(luo_err *err);
 #endif

@@ -68,7 +68,10 @@ luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
 
 void sim_worker_drop(sim_worker *w)
 {
-    if (!w->process.pid) return;
+    if (!w->process.pid) {
+        *w = (sim_worker){0};
+        return;
+    }
     close(w->fd);
     close(w->log);
     luo_process_end(&w->process, 0);

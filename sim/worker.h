@@ -16,6 +16,9 @@ typedef struct sim_worker { /* {0}: none */
     int log;       /* in memory: what it writes to stderr */
     uint64_t hash; /* of its programs */
     int64_t used;  /* when it was last asked, for the choice of which to drop */
+    /* Its first answer came from another process (share.h), so that it was not started; if there is
+     * a second question it is, and asked the first one before. NULL: it has a process, or none. */
+    const struct sim_shared *owed;
 } sim_worker;
 
 typedef struct sim_ask {

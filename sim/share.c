@@ -1,0 +1,301 @@
+#include "sim/share.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/base/hash.h"
+#include "sim/sim.h"
+
+/* What a device or link of a world has that a healthy one has not. */
+enum { SLOWDOWN, DOWN, FACTOR, LATENCY };
+typedef struct departure {
+    int32_t what, target;
+    double value;
+} departure;
+
+struct sim_shared {
+    uint64_t next; /* of the same bucket: place in the region; 0: none */
+    uint64_t config, programs;
+    double update;
+    int32_t ndevices, nlinks, ndepartures; /* of the world; departures follow, then the arrays */
+    sim_head head;
+};
+
+enum { BUCKETS = 4096 };
+typedef struct region { /* shared by all processes that come of the one that made it */
+    _Atomic uint64_t used;
+    _Atomic uint64_t bucket[BUCKETS]; /* place of the newest step; 0: none */
+} region;
+
+/* Set before a process has others. Steps are added and never changed, so that nobody waits for
+ * anybody, and whoever is killed leaves no more than a gap. */
+static region *shared_region;
+
+luo_status luo_sim_share(luo_err *err)
+{
+    if (shared_region) return LUO_OK;
+    void *at = mmap(NULL, SIM_SHARE_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return luo_err_nomem(err);
+    shared_region = at;
+    atomic_store(&shared_region->used, (sizeof(region) + 15) / 16 * 16);
+    return LUO_OK;
+}
+
+/* ---- the config ---- */
+
+#define ADD(hash, value) luo_hash_bytes(hash, &(value), sizeof(value))
+
+/* A member that is added to one of these has to be added here, unless no time depends on it. */
+_Static_assert(sizeof(luo_node_group) == 216, "hash_group knows all members");
+_Static_assert(sizeof(luo_profile) == 344, "hash_profile knows all members");
+_Static_assert(offsetof(luo_cluster, ndevices) == 104, "hash_cluster knows all given members");
+
+static uint64_t hash_profile(uint64_t h, const luo_profile *p)
+{
+    const size_t first = offsetof(luo_profile, peak_flops);
+    h = luo_hash_str(h, p->name);
+    h = ADD(h, p->cpu);
+    h = luo_hash_bytes(h, (const char *)p + first, offsetof(luo_profile, ncurves) - first);
+    for (int32_t i = 0; i < p->ncurves; i++) {
+        h = ADD(h, p->curves[i].op);
+        h = ADD(h, p->curves[i].devices);
+        h = luo_hash_bytes(h, p->curves[i].at, (size_t)p->curves[i].n * sizeof *p->curves[i].at);
+    }
+    for (int32_t i = 0; i < p->nop_times; i++) {
+        h = luo_hash_str(h, p->op_times[i].op);
+        h = ADD(h, p->op_times[i].dtype);
+        h = ADD(h, p->op_times[i].m);
+        h = ADD(h, p->op_times[i].n);
+        h = ADD(h, p->op_times[i].k);
+        h = ADD(h, p->op_times[i].seconds);
+    }
+    for (int32_t i = 0; i < p->np2p_times; i++) {
+        h = luo_hash_str(h, p->p2p_times[i].link_class);
+        h = ADD(h, p->p2p_times[i].bytes);
+        h = ADD(h, p->p2p_times[i].seconds);
+    }
+    return h;
+}
+
+static uint64_t hash_group(uint64_t h, const luo_node_group *g)
+{
+    const double values[] = {g->base_slowdown,   g->scale_up_bytes_per_s, g->scale_up_latency_s,
+                             g->pcie_bytes_per_s, g->pcie_latency_s,      g->socket_bytes_per_s,
+                             g->nic_bytes_per_s, g->nic_latency_s,        g->host_cores,
+                             g->disk_read_bytes_per_s, g->disk_write_bytes_per_s};
+    const int32_t numbers[] = {g->nodes,    g->devices_per_node, g->nracks, (int32_t)g->scale_up,
+                               g->nmesh,    g->has_pcie,         g->devices_per_switch,
+                               g->sockets,  g->nics,             g->nic_shared};
+    h = luo_hash_str(h, g->name);
+    h = luo_hash_str(h, g->site ? g->site : "");
+    h = ADD(h, values);
+    h = ADD(h, numbers);
+    for (int32_t i = 0; i < g->nracks; i++) h = luo_hash_str(h, g->racks ? g->racks[i] : "");
+    h = luo_hash_bytes(h, g->mesh, (size_t)g->nmesh * sizeof *g->mesh);
+    if (!g->profiles) return hash_profile(h, g->profile);
+    for (int32_t i = 0; i < g->devices_per_node; i++) h = hash_profile(h, g->profiles[i]);
+    return h;
+}
+
+static uint64_t hash_cluster(uint64_t h, const luo_cluster *cluster)
+{
+    const double values[] = {cluster->hop_latency_s, cluster->rack_uplink_bytes_per_s,
+                             cluster->storage_read_bytes_per_s,
+                             cluster->storage_write_bytes_per_s};
+    h = ADD(h, cluster->fabric);
+    h = ADD(h, values);
+    for (int32_t i = 0; i < cluster->ngroups; i++) h = hash_group(h, &cluster->groups[i]);
+    for (int32_t i = 0; i < cluster->nsite_links; i++) {
+        h = luo_hash_str(h, cluster->site_links[i].a);
+        h = luo_hash_str(h, cluster->site_links[i].b);
+        h = ADD(h, cluster->site_links[i].bytes_per_s);
+        h = ADD(h, cluster->site_links[i].latency_s);
+    }
+    return h;
+}
+
+uint64_t sim_share_config(const luo_backend_config *config)
+{
+    const size_t first = offsetof(luo_stack, host_launch_s);
+    const int32_t numbers[] = {(int32_t)config->dtype, (int32_t)config->comm, config->fold,
+                               config->one_comm_stream};
+    uint64_t h = hash_cluster(LUO_HASH_EMPTY, config->cluster);
+    h = ADD(h, numbers);
+    return luo_hash_bytes(h, (const char *)config->stack + first, sizeof(luo_stack) - first);
+}
+
+/* ---- worlds ---- */
+
+static departure *list_departures(luo_arena *arena, const luo_world *world, int32_t *n)
+{
+    const int64_t most = 2 * (int64_t)world->ndevices + 2 * (int64_t)world->nlinks;
+    int64_t count = 0;
+    departure *out = NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        if (turn == 1 && !(out = LUO_NEW_N(arena, departure, count + 1))) return NULL;
+        count = 0;
+#define DEPART(differs, kind, index, number)                                                       \
+    if (differs) {                                                                                 \
+        if (out) out[count] = (departure){kind, index, number};                                    \
+        count++;                                                                                   \
+    }
+        for (int32_t d = 0; d < world->ndevices; d++) {
+            DEPART(world->slowdown[d] != 1, SLOWDOWN, d, world->slowdown[d])
+            DEPART(!world->up[d], DOWN, d, 1)
+        }
+        for (int32_t l = 0; l < world->nlinks; l++) {
+            DEPART(world->link_factor[l] != 1, FACTOR, l, world->link_factor[l])
+            DEPART(world->link_extra_latency_s[l] != 0, LATENCY, l, world->link_extra_latency_s[l])
+        }
+#undef DEPART
+    }
+    *n = count <= most ? (int32_t)count : 0;
+    return out;
+}
+
+static const departure *departures_of(const sim_shared *shared)
+{
+    return (const departure *)(shared + 1);
+}
+
+const luo_world *sim_share_world(luo_arena *arena, const sim_shared *shared)
+{
+    luo_world *world = LUO_NEW(arena, luo_world);
+    if (!world) return NULL;
+    world->ndevices = shared->ndevices;
+    world->nlinks = shared->nlinks;
+    world->slowdown = LUO_NEW_N(arena, double, world->ndevices);
+    world->up = LUO_NEW_N(arena, bool, world->ndevices);
+    world->link_factor = LUO_NEW_N(arena, double, world->nlinks);
+    world->link_extra_latency_s = LUO_NEW_N(arena, double, world->nlinks);
+    if (!world->slowdown || !world->up || !world->link_factor || !world->link_extra_latency_s)
+        return NULL;
+    for (int32_t d = 0; d < world->ndevices; d++) {
+        world->slowdown[d] = 1;
+        world->up[d] = true;
+    }
+    for (int32_t l = 0; l < world->nlinks; l++) world->link_factor[l] = 1;
+    const departure *at = departures_of(shared);
+    for (int32_t i = 0; i < shared->ndepartures; i++) {
+        if (at[i].what == SLOWDOWN) world->slowdown[at[i].target] = at[i].value;
+        if (at[i].what == DOWN) world->up[at[i].target] = false;
+        if (at[i].what == FACTOR) world->link_factor[at[i].target] = at[i].value;
+        if (at[i].what == LATENCY) world->link_extra_latency_s[at[i].target] = at[i].value;
+    }
+    return world;
+}
+
+double sim_share_update(const sim_shared *shared)
+{
+    return shared->update;
+}
+
+/* ---- steps ---- */
+
+static uint32_t bucket_of(const sim_share_key *key)
+{
+    uint64_t h = ADD(LUO_HASH_EMPTY, key->config);
+    h = ADD(h, key->programs);
+    return (uint32_t)(ADD(h, key->update) % BUCKETS);
+}
+
+static const sim_shared *shared_at(uint64_t place)
+{
+    return (const sim_shared *)((const char *)shared_region + place);
+}
+
+static bool is_same(const sim_shared *shared, const sim_share_key *key, const departure *at,
+                    int32_t n)
+{
+    return shared->config == key->config && shared->programs == key->programs &&
+           shared->update == key->update && shared->ndevices == key->world->ndevices &&
+           shared->nlinks == key->world->nlinks && shared->ndepartures == n &&
+           (n == 0 || memcmp(departures_of(shared), at, (size_t)n * sizeof *at) == 0);
+}
+
+/* Next array behind *from; moves it on. */
+static void *take_array(luo_arena *arena, const char **from, int64_t n, size_t size)
+{
+    void *to = luo_arena_alloc(arena, (size_t)n * size);
+    if (to && n > 0) memcpy(to, *from, (size_t)n * size);
+    *from += (size_t)n * size;
+    return to;
+}
+
+static luo_status take_reply(luo_arena *arena, const sim_shared *shared, sim_reply *out,
+                             luo_err *err)
+{
+    const char *from = (const char *)(departures_of(shared) + shared->ndepartures);
+    const sim_head *head = &shared->head;
+    *out = (sim_reply){.head = *head};
+    out->parts = take_array(arena, &from, head->n, sizeof *out->parts);
+    out->compute_s = take_array(arena, &from, head->n, sizeof *out->compute_s);
+    out->predicted_s = take_array(arena, &from, head->n, sizeof *out->predicted_s);
+    out->links = take_array(arena, &from, head->nlinks, sizeof *out->links);
+    out->comm = take_array(arena, &from, head->ncomm, sizeof *out->comm);
+    out->records = take_array(arena, &from, 0, sizeof *out->records);
+    return out->parts && out->compute_s && out->predicted_s && out->links && out->comm &&
+                   out->records
+               ? LUO_OK
+               : luo_err_nomem(err);
+}
+
+luo_status sim_share_find(luo_arena *arena, const sim_share_key *key, const sim_shared **found,
+                          sim_reply *out, luo_err *err)
+{
+    int32_t n;
+    *found = NULL;
+    if (!shared_region) return LUO_OK;
+    const departure *at = list_departures(arena, key->world, &n);
+    if (!at) return luo_err_nomem(err);
+    uint64_t place = atomic_load(&shared_region->bucket[bucket_of(key)]);
+    for (; place; place = shared_at(place)->next)
+        if (is_same(shared_at(place), key, at, n)) {
+            *found = shared_at(place);
+            return take_reply(arena, *found, out, err);
+        }
+    return LUO_OK;
+}
+
+static char *put_array(char *to, const void *from, int64_t n, size_t size)
+{
+    if (n > 0) memcpy(to, from, (size_t)n * size);
+    return to + (size_t)n * size;
+}
+
+void sim_share_put(luo_arena *scratch, const sim_share_key *key, const sim_reply *reply)
+{
+    int32_t n;
+    const sim_head *head = &reply->head;
+    if (!shared_region || head->nrecords > 0) return;
+    const departure *at = list_departures(scratch, key->world, &n);
+    if (!at) return;
+    const size_t bytes = sizeof(sim_shared) + (size_t)n * sizeof *at +
+                         (size_t)head->n * (sizeof *reply->parts + 2 * sizeof(double)) +
+                         (size_t)head->nlinks * sizeof *reply->links +
+                         (size_t)head->ncomm * sizeof *reply->comm;
+    if (atomic_load(&shared_region->used) + bytes > SIM_SHARE_BYTES) return;
+    const uint64_t place = atomic_fetch_add(&shared_region->used, (bytes + 15) / 16 * 16);
+    if (place + bytes > SIM_SHARE_BYTES) return; /* others took what was left */
+    sim_shared *to = (sim_shared *)((char *)shared_region + place);
+    *to = (sim_shared){.config = key->config,
+                       .programs = key->programs,
+                       .update = key->update,
+                       .ndevices = key->world->ndevices,
+                       .nlinks = key->world->nlinks,
+                       .ndepartures = n,
+                       .head = *head};
+    char *array = put_array((char *)(to + 1), at, n, sizeof *at);
+    array = put_array(array, reply->parts, head->n, sizeof *reply->parts);
+    array = put_array(array, reply->compute_s, head->n, sizeof(double));
+    array = put_array(array, reply->predicted_s, head->n, sizeof(double));
+    array = put_array(array, reply->links, head->nlinks, sizeof *reply->links);
+    put_array(array, reply->comm, head->ncomm, sizeof *reply->comm);
+    _Atomic uint64_t *bucket = &shared_region->bucket[bucket_of(key)];
+    to->next = atomic_load(bucket);
+    while (!atomic_compare_exchange_weak(bucket, &to->next, place)) {
+    }
+}
