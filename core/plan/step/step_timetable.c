@@ -18,9 +18,9 @@ typedef struct part {
     part_state state;
     int32_t call, nbefore; /* nbefore: parts that have to end first */
     const step_slice *slice;
-    double left, rate; /* bytes, and bytes a second */
-    double date;       /* of its next turn: ready; its bytes move; they have moved */
-    bool frozen;       /* its rate is known */
+    double left, rate;   /* bytes, and bytes a second */
+    double date;         /* of its next turn: ready; its bytes move; they have moved */
+    bool frozen;         /* its rate is known */
     int32_t first_after; /* edges to those that wait for it; -1: none */
 } part;
 
@@ -36,10 +36,10 @@ typedef struct player {
     int32_t nparts, nedges;
     part *parts;
     edge *edges;
-    int32_t *live, nlive;    /* parts that wait for none and have not ended */
-    double *room, *asked;    /* per link and direction: share that is left, seconds per byte asked */
-    int32_t *links, nlinks;  /* that parts on their way use */
-    bool *listed;            /* per link and direction: is it one of them? */
+    int32_t *live, nlive;   /* parts that wait for none and have not ended */
+    double *room, *asked;   /* per link and direction: share that is left, seconds per byte asked */
+    int32_t *links, nlinks; /* that parts on their way use */
+    bool *listed, *full; /* per link and direction: is it one of them? does it carry all it can? */
 } player;
 
 /* ---- parts ---- */
@@ -61,8 +61,11 @@ static luo_status make_parts(player *x)
         const step_slice *s;
         LUO_TRY(step_price_slices(&links, run, (int64_t)bytes, &s));
         for (int32_t k = 0; k < w->run[run].widest; k++)
-            x->parts[x->nparts++] = (part){.call = c, .slice = &s[k], .first_after = -1,
-                                           .date = x->calls[c].ready, .left = bytes};
+            x->parts[x->nparts++] = (part){.call = c,
+                                           .slice = &s[k],
+                                           .first_after = -1,
+                                           .date = x->calls[c].ready,
+                                           .left = bytes};
     }
     return LUO_OK;
 }
@@ -108,8 +111,10 @@ static luo_status schedule(player *x, luo_timetable *out)
                                   .moving = ns_of(alone_seconds(p)),
                                   .rank = x->weights ? p->call : 0,
                                   .link = leaves_node(w->in->cluster, p->slice),
-                                  .ndev = p->slice->ndev, .dev = p->slice->dev,
-                                  .ngroup = 1, .group = &group[i]};
+                                  .ndev = p->slice->ndev,
+                                  .dev = p->slice->dev,
+                                  .ngroup = 1,
+                                  .group = &group[i]};
     }
     return luo_lanes_schedule(w->scratch, call, x->nparts, w->in->cluster->ndevices, first[nruns],
                               w->bucket.lanes, out, w->err);
@@ -186,14 +191,22 @@ static int32_t ask(player *x)
     return n;
 }
 
-/* Parts on the link that lets least through get that rate. */
-static void freeze(player *x, int32_t link, double rate)
+/* Bytes a second that a link lets through of each part whose rate is not known. */
+static double let_through(const player *x, int32_t link)
 {
+    return x->asked[link] > 0 ? x->room[link] / x->asked[link] : HUGE_VAL;
+}
+
+/* Parts on a link that lets no more through get that rate. */
+static void freeze(player *x, double rate)
+{
+    for (int32_t i = 0; i < x->nlinks; i++)
+        x->full[x->links[i]] = let_through(x, x->links[i]) <= rate * (1 + 1e-9);
     for (int32_t i = 0; i < x->nlive; i++) {
         part *p = &x->parts[x->live[i]];
         bool uses = false;
-        for (int32_t k = 0; !p->frozen && k < p->slice->nloads; k++)
-            uses |= p->slice->loads[k].at == link;
+        for (int32_t k = 0; !p->frozen && !uses && k < p->slice->nloads; k++)
+            uses = x->full[p->slice->loads[k].at];
         if (!uses) continue;
         p->frozen = true;
         p->rate = rate;
@@ -209,14 +222,9 @@ static void share_links(player *x)
     list_links(x);
     while (ask(x) > 0) {
         double least = HUGE_VAL;
-        int32_t at = -1;
-        for (int32_t i = 0; i < x->nlinks; i++) {
-            const int32_t link = x->links[i];
-            const double let = x->asked[link] > 0 ? x->room[link] / x->asked[link] : HUGE_VAL;
-            if (let < least) least = let, at = link;
-        }
+        for (int32_t i = 0; i < x->nlinks; i++) least = fmin(least, let_through(x, x->links[i]));
         rate = fmax(rate, least);
-        freeze(x, at, rate);
+        freeze(x, rate);
     }
     for (int32_t i = 0; i < x->nlinks; i++) x->listed[x->links[i]] = false;
 }
@@ -284,12 +292,16 @@ static void play(player *x)
 luo_status step_carry(stepper *w, step_call *calls, int32_t n, bool weights)
 {
     const int64_t nlinks = 2 * (int64_t)w->in->cluster->nlinks;
-    player x = {.w = w, .calls = calls, .ncalls = n, .weights = weights,
+    player x = {.w = w,
+                .calls = calls,
+                .ncalls = n,
+                .weights = weights,
                 .room = LUO_NEW_N(w->scratch, double, nlinks),
                 .asked = LUO_NEW_N(w->scratch, double, nlinks),
                 .links = LUO_NEW_N(w->scratch, int32_t, nlinks),
-                .listed = LUO_NEW_N(w->scratch, bool, nlinks)};
-    if (!x.room || !x.asked || !x.links || !x.listed) return luo_err_nomem(w->err);
+                .listed = LUO_NEW_N(w->scratch, bool, nlinks),
+                .full = LUO_NEW_N(w->scratch, bool, nlinks)};
+    if (!x.room || !x.asked || !x.links || !x.listed || !x.full) return luo_err_nomem(w->err);
     LUO_TRY(make_parts(&x));
     LUO_TRY(order_parts(&x));
     for (int32_t c = 0; c < n; c++) calls[c].end = calls[c].ready;
