@@ -48,10 +48,10 @@ luo_status luo_sim_share(luo_err *err)
 
 #define ADD(hash, value) luo_hash_bytes(hash, &(value), sizeof(value))
 
-/* A member that is added to one of these has to be added here, unless no time depends on it. */
-_Static_assert(sizeof(luo_node_group) == 216, "hash_group knows all members");
-_Static_assert(sizeof(luo_profile) == 344, "hash_profile knows all members");
-_Static_assert(offsetof(luo_cluster, ndevices) == 104, "hash_cluster knows all given members");
+/* Arrays that are added to one of these have to be added here; numbers are already. */
+_Static_assert(offsetof(luo_node_group, nodes) == 7 * sizeof(void *), "all are in hash_group");
+_Static_assert(offsetof(luo_cluster, ngroups) == 5 * sizeof(void *), "all are in hash_cluster");
+_Static_assert(sizeof(luo_profile) - offsetof(luo_profile, ncurves) == 40, "in hash_profile");
 
 static uint64_t hash_profile(uint64_t h, const luo_profile *p)
 {
@@ -82,17 +82,10 @@ static uint64_t hash_profile(uint64_t h, const luo_profile *p)
 
 static uint64_t hash_group(uint64_t h, const luo_node_group *g)
 {
-    const double values[] = {g->base_slowdown,   g->scale_up_bytes_per_s, g->scale_up_latency_s,
-                             g->pcie_bytes_per_s, g->pcie_latency_s,      g->socket_bytes_per_s,
-                             g->nic_bytes_per_s, g->nic_latency_s,        g->host_cores,
-                             g->disk_read_bytes_per_s, g->disk_write_bytes_per_s};
-    const int32_t numbers[] = {g->nodes,    g->devices_per_node, g->nracks, (int32_t)g->scale_up,
-                               g->nmesh,    g->has_pcie,         g->devices_per_switch,
-                               g->sockets,  g->nics,             g->nic_shared};
+    const size_t first = offsetof(luo_node_group, nodes);
     h = luo_hash_str(h, g->name);
     h = luo_hash_str(h, g->site ? g->site : "");
-    h = ADD(h, values);
-    h = ADD(h, numbers);
+    h = luo_hash_bytes(h, (const char *)g + first, sizeof *g - first);
     for (int32_t i = 0; i < g->nracks; i++) h = luo_hash_str(h, g->racks ? g->racks[i] : "");
     h = luo_hash_bytes(h, g->mesh, (size_t)g->nmesh * sizeof *g->mesh);
     if (!g->profiles) return hash_profile(h, g->profile);
@@ -102,11 +95,8 @@ static uint64_t hash_group(uint64_t h, const luo_node_group *g)
 
 static uint64_t hash_cluster(uint64_t h, const luo_cluster *cluster)
 {
-    const double values[] = {cluster->hop_latency_s, cluster->rack_uplink_bytes_per_s,
-                             cluster->storage_read_bytes_per_s,
-                             cluster->storage_write_bytes_per_s};
-    h = ADD(h, cluster->fabric);
-    h = ADD(h, values);
+    const size_t first = offsetof(luo_cluster, ngroups);
+    h = luo_hash_bytes(h, (const char *)cluster + first, offsetof(luo_cluster, ndevices) - first);
     for (int32_t i = 0; i < cluster->ngroups; i++) h = hash_group(h, &cluster->groups[i]);
     for (int32_t i = 0; i < cluster->nsite_links; i++) {
         h = luo_hash_str(h, cluster->site_links[i].a);

@@ -23,17 +23,18 @@ typedef struct luo_mesh_link {
     int32_t a, b, lanes; /* slots a < b */
 } luo_mesh_link;
 
+/* Pointers first, then numbers, which have one hash together (sim/share.c). */
 typedef struct luo_node_group {
     const char *name, *site;
-    int32_t nodes, devices_per_node, nracks; /* nracks: 1 or nodes */
     const char *const *racks;
+    const char *const *hosts;   /* real names, nodes of them, or NULL */
     const luo_profile *profile; /* of all devices, or of slot 0 where profiles is given */
     const luo_profile *const *profiles; /* by slot, of a node of several types; NULL: one type */
+    const luo_mesh_link *mesh;
+    int32_t nodes, devices_per_node, nracks, nmesh; /* nracks: 1 or nodes */
     double base_slowdown;
     luo_scale_up scale_up;
     double scale_up_bytes_per_s, scale_up_latency_s; /* mesh: of one lane */
-    int32_t nmesh;
-    const luo_mesh_link *mesh;
     bool has_pcie;
     double pcie_bytes_per_s, pcie_latency_s, socket_bytes_per_s;
     int32_t devices_per_switch, sockets;
@@ -42,7 +43,6 @@ typedef struct luo_node_group {
     bool nic_shared;                              /* attach: shared */
     double host_cores, host_memory_bytes;         /* memory 0: not given */
     double disk_read_bytes_per_s, disk_write_bytes_per_s; /* 0: unlimited */
-    const char *const *hosts; /* real names, nodes of them, or NULL */
 } luo_node_group;
 
 typedef struct luo_site_link {
@@ -106,18 +106,17 @@ typedef struct luo_device_kind {
     int32_t group, slot; /* the first slot that is of it */
 } luo_device_kind;
 
+/* As luo_node_group: pointers, then numbers. */
 typedef struct luo_cluster {
     const char *name;
-    int32_t ngroups;
     luo_node_group *groups;
-    luo_fabric fabric;
-    double hop_latency_s, rack_uplink_bytes_per_s;
-    int32_t nsite_links;
     const luo_site_link *site_links;
-    double storage_read_bytes_per_s, storage_write_bytes_per_s; /* 0: unlimited */
-    int32_t nstandby, nhealth;
     const int32_t *standby;
     const luo_health *health;
+    int32_t ngroups, nsite_links, nstandby, nhealth;
+    luo_fabric fabric;
+    double hop_latency_s, rack_uplink_bytes_per_s;
+    double storage_read_bytes_per_s, storage_write_bytes_per_s; /* 0: unlimited */
     /* Derived by luo_cluster_finish: */
     int32_t ndevices, nnodes, nracks, nsites, nlinks, nkinds;
     const luo_device *devices;
