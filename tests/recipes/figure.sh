@@ -6,6 +6,7 @@ steps() {
 # Reads timeline.csv.
 no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+title = seen('Bytes that a run moved beside its steps', 'Bytes beside the steps')
 do for [fmt in formats] {
     eval open_of(fmt)
     eval set_y('bytes')
