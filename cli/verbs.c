@@ -117,7 +117,6 @@ static const luo_option plan_options[] = {
     {"zero", "N", "0 to 3, malleus 0 or 1 (search; with tp, pp, dp: 1); hap on, off, auto (auto)"},
     {"shard", "HOW", "of --zero 3, full, hybrid or grad-op (search)"},
     {"schedule", "NAME",
-#define UNKNOWN(name)
 #define SEARCHED(name) name " "
 #define ASKED(name)
 #define LUO_SCHED(kind, name, takes_chunks, late, warm_up, uniform) uniform(name)
@@ -129,7 +128,6 @@ static const luo_option plan_options[] = {
 #define ASKED(name) ", " name
 #include "core/graph/schedule/schedules.inc"
 #undef LUO_SCHED
-#undef UNKNOWN
 #undef SEARCHED
 #undef ASKED
     },

@@ -13,18 +13,14 @@
 
 static luo_status read_schedule(const luo_args *args, luo_uniform_opts *opts, luo_err *err)
 {
-    luo_sched_kind kinds[LUO_SCHEDS];
     const char *names[LUO_SCHEDS];
-    const int n = luo_plan_uniform_schedules(kinds);
     int64_t chunks;
     int which;
-    for (int i = 0; i < n; i++) names[i] = luo_sched_name(kinds[i]);
+    for (int i = 0; i < LUO_SCHEDS; i++) names[i] = luo_sched_name((luo_sched_kind)i);
     LUO_TRY(luo_args_int(args, "chunks", 0, 1, 64, &chunks, err));
-    LUO_TRY(luo_args_choice(args, "schedule", -1, names, n, &which, err));
+    LUO_TRY(luo_args_choice(args, "schedule", -1, names, LUO_SCHEDS, &which, err));
     opts->chunks = (int32_t)chunks;
-    opts->schedule = which >= 0    ? 1 + (int)kinds[which]
-                     : chunks == 1 ? 1 + (int)LUO_SCHED_1F1B
-                                   : -1;
+    opts->schedule = which >= 0 ? 1 + which : chunks == 1 ? 1 + (int)LUO_SCHED_1F1B : -1;
     return LUO_OK;
 }
 

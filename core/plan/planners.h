@@ -61,9 +61,6 @@ typedef struct luo_uniform_opts {
     int32_t share;
 } luo_uniform_opts;
 
-/* Schedules that it has a closed form of; returns how many. */
-int luo_plan_uniform_schedules(luo_sched_kind out[LUO_SCHEDS]);
-
 typedef struct luo_uniform_result {
     luo_plan *plan;
     double objective_s;    /* closed-form step (docs/cost-model.md#a-whole-step) .. */

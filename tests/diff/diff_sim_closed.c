@@ -211,7 +211,7 @@ static void draw_split(shape *x, uint64_t seed)
 {
     (seed % 3 ? draw : draw_long)(x, seed);
     luo_rng r = luo_rng_seed(~seed);
-    x->schedule = LUO_SCHED_ZB_H1;
+    x->schedule = seed % 4 ? LUO_SCHED_ZB_H1 : LUO_SCHED_ZB_H2;
     x->model.layers /= x->chunks;
     x->chunks = 1;
     x->zero %= 2;
@@ -504,10 +504,10 @@ static const char *describe(const shape *x)
  * layer. With context and tensor parallelism learned positions are summed beside other gradients
  * and fill a lane of their own. Matrices of experts are one in the closed form: it shows which of
  * them is exchanged first. Latent attention with sequence parallelism: three gathers run beside the
- * products of the others; the closed form has one after another. Pipelines that differ: on
- * networks of 10 Gbit/s what stages send to each other holds up gradients and weights on the same
- * links, which the closed form does not follow. Of plans that planners offer 9 of 10 are within 2 %
- * (tests/diff/diff_offers.c); these are of any sizes, on networks of 10 Gbit/s too. */
+ * products of the others; the closed form has one after another. Pipelines that differ: what is
+ * missed was not found out for the widest, small calls among them. Of plans that planners offer 9
+ * of 10 are within 2 % (tests/diff/diff_offers.c); these are of any sizes, on networks of 10 Gbit/s
+ * too. */
 static const struct kind {
     const char *name;
     void (*draw)(shape *, uint64_t);
@@ -521,7 +521,7 @@ static const struct kind {
              {"experts", draw_experts, LUO_COMM_MODEL, 0.07, 100},
              {"latent attention", draw_latent, LUO_COMM_MODEL, 0.09, 25},
              {"feed-forward", draw_mlp, LUO_COMM_MODEL, 0.05, 75},
-             {"pipelines that differ", draw_different, LUO_COMM_FLOW, 0.3, 250}};
+             {"pipelines that differ", draw_different, LUO_COMM_FLOW, 0.15, 250}};
 
 typedef struct gaps {
     double *at;
@@ -591,9 +591,10 @@ START_TEST(the_simulator_and_the_closed_form_agree)
     ck_assert_double_lt(mean, 0.01);
     if (all.n >= 300) ck_assert_double_lt(most, 0.04);
     noff += agree_on(&kinds[last], &all);
-    say_gaps("all", &all, &mean);
+    const double most_of_all = say_gaps("all", &all, &mean);
     ck_assert_int_eq(noff, 0);
     ck_assert_double_lt(mean, 0.01);
+    if (all.n >= 2000) ck_assert_double_lt(most_of_all, 0.04);
 }
 END_TEST
 

@@ -439,20 +439,16 @@ START_TEST(names_of_planners)
 }
 END_TEST
 
-/* What planner `uniform` says of schedules names those that it knows, and no others. */
+/* What planner `uniform` says of schedules names all of them. */
 START_TEST(schedules_of_uniform)
 {
-    luo_sched_kind known[LUO_SCHEDS];
-    const int n = luo_plan_uniform_schedules(known);
     arena = luo_arena_new(1 << 16);
     const char *row = strstr(page("docs/planners.md"), "\n| schedule |");
     ck_assert(row != NULL);
     row = luo_arena_printf(arena, "%.*s", (int)strcspn(row + 1, "\n"), row + 1);
     for (int k = 0; k < LUO_SCHEDS; k++) {
         const char *name = luo_sched_name((luo_sched_kind)k);
-        bool has = false;
-        for (int i = 0; i < n; i++) has |= known[i] == (luo_sched_kind)k;
-        ck_assert_msg((strstr(row, luo_arena_printf(arena, "`%s`", name)) != NULL) == has,
+        ck_assert_msg(strstr(row, luo_arena_printf(arena, "`%s`", name)) != NULL,
                       "docs/planners.md, `%s`: %s", name, row);
     }
     luo_arena_free(arena);

@@ -63,9 +63,9 @@ static int kind_of(const luo_task *t)
     return t->phase == LUO_TASK_F ? FORWARD : t->phase == LUO_TASK_BW ? WEIGHT : BACKWARD;
 }
 
-/* Moves the result of a task that ended at `end` to its neighbour; returns when the stage is free
- * again. The last forward hands over to its own backward, the first backward and weight gradients
- * to nobody. */
+/* Moves the result of a task that ended at `end` to its neighbour; returns when a stage that waits
+ * for that is free again. The last forward hands over to its own backward, the first backward and
+ * weight gradients to nobody. */
 static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
 {
     const int d = kind_of(t);
@@ -83,7 +83,7 @@ static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
     p->link_free[d][link] = there;
     *arrival_of(p, d, next, t->micro_batch) = there;
     wake(p, next % p->S);
-    return p->blocking ? there : end;
+    return there;
 }
 
 /* Runs the next task of stage s if its input has come. */
@@ -103,9 +103,9 @@ static bool step(pipe *p, int32_t s)
     else x.free = x.end = start + (p->seconds[d] ? p->seconds[d][at] : 0);
     if (x.free > p->latest) p->latest = x.free;
     if (d == (luo_sched_splits(p->kind) ? WEIGHT : BACKWARD) && p->last)
-        p->last[t->chunk * p->S + s] = start;
-    p->free[s] = hand_over(p, s, t, x.end);
-    if (x.free > p->free[s]) p->free[s] = x.free;
+        p->last[t->chunk * p->S + s] = x.start;
+    const double sent = hand_over(p, s, t, x.end);
+    p->free[s] = p->blocking && sent > x.free ? sent : x.free;
     p->done[s]++;
     return true;
 }

@@ -71,7 +71,7 @@ luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S
                               double *makespan, luo_err *err);
 /* A task on its stage: given when the stage was done with the one before (`free`) and when it may
  * begin (`start`, its input is there); made: when its result goes on (`end`) and when the stage is
- * done with it (`free`). */
+ * done with it (`free`), and `start` anew where it began later. */
 typedef struct luo_turn {
     double free, start, end;
 } luo_turn;

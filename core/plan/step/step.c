@@ -85,7 +85,6 @@ static bool goes_by_lanes(const luo_cluster *cluster, const luo_plan *plan)
 
 bool luo_plan_step_knows(const luo_plan *plan)
 {
-    if (plan->schedule == LUO_SCHED_ZB_H2) return false;
     if (luo_sched_splits(plan->schedule) && plan->zero >= 2) return false;
     if (luo_plan_is_rerouted(plan)) return false;
     if (plan->nannotations || plan->nassignment || plan->ngroups) return false;
@@ -100,10 +99,34 @@ bool luo_plan_step_knows(const luo_plan *plan)
 
 /* ---- courses ---- */
 
+#define SLOW 0.1 /* what stages send over what they compute: above it messages are played */
+
 typedef struct course {
     stepper *w;
     step_pipe *pipe;
+    int32_t m;
 } course;
+
+/* A turn that was played beside gathers is taken over as it was. */
+static void keep_turn(const course *run, int32_t stage, const luo_task *t, luo_turn *x)
+{
+    const step_pipe *p = run->pipe;
+    step_stage *s = &p->stage[stage];
+    step_turn *kept = &s->turns[s->nturns];
+    const bool back = t->phase != LUO_TASK_F;
+    const int32_t link = back ? (stage + p->n - 1) % p->n : stage;
+    const double sent = back ? p->back[link] : p->transfer[link];
+    s->place[((int32_t)t->phase * run->w->plan->chunks + t->chunk) * run->m + t->micro_batch] =
+        s->nturns++;
+    kept->task = *t;
+    if (kept->done > 0) {
+        x->start = kept->began;
+        x->free = kept->done;
+        x->end = kept->there > 0 ? kept->there - sent : kept->done;
+    }
+    kept->start = x->start;
+    kept->end = x->free;
+}
 
 static void turn(void *ctx, int32_t stage, const luo_task *t, luo_turn *x)
 {
@@ -119,7 +142,9 @@ static void turn(void *ctx, int32_t stage, const luo_task *t, luo_turn *x)
     const double seconds = t->phase == LUO_TASK_BW ? c->weight : back ? c->backward : c->forward;
     const bool first = !back && t->micro_batch == 0;
     x->end = first ? step_first(run->w, s, c, x->start) : x->start + seconds;
-    s->worked = x->free = x->end;
+    x->free = x->end;
+    if (s->turns) keep_turn(run, stage, t, x);
+    s->worked = x->free;
 }
 
 static void finish(const stepper *w, step_pipe *p, int32_t m, const double *last, double *ideal)
@@ -139,13 +164,26 @@ static void finish(const stepper *w, step_pipe *p, int32_t m, const double *last
     }
 }
 
+/* What pipelines that differ send and compute is played beside the calls between them. */
+static luo_status open_turns(const stepper *w, int32_t i)
+{
+    const int64_t each = (int64_t)w->plan->chunks * w->plan->pipelines[i].micro_batches;
+    for (int32_t k = 0; k < w->pipe[i].n; k++) {
+        step_stage *s = &w->pipe[i].stage[k];
+        s->turns = LUO_NEW_N(w->scratch, step_turn, each * luo_sched_phases(w->plan->schedule));
+        s->place = LUO_NEW_N(w->scratch, int32_t, each * (LUO_TASK_BW + 1));
+        if (!s->turns || !s->place) return luo_err_nomem(w->err);
+    }
+    return LUO_OK;
+}
+
 static luo_status run_course(stepper *w, int32_t i, luo_step_cost *out)
 {
     const luo_plan *plan = w->plan;
     step_pipe *p = &w->pipe[i];
     const int32_t m = plan->pipelines[i].micro_batches;
     const size_t mark = luo_arena_mark(w->scratch);
-    course c = {w, p};
+    course c = {w, p, m};
     double *last = LUO_NEW_N(w->scratch, double, p->n * plan->chunks), makespan = 0;
     if (!last) return luo_err_nomem(w->err);
     const luo_course x = {.kind = plan->schedule,
@@ -184,15 +222,78 @@ static luo_status cost_optimizer(const stepper *w, double *seconds)
     return LUO_OK;
 }
 
+static luo_status run_courses(stepper *w, luo_step_cost *out)
+{
+    out->pipeline = out->ideal = 0;
+    for (int32_t i = 0; i < w->plan->npipelines; i++) {
+        if (w->pipe[i].same) continue;
+        for (int32_t k = 0; k < w->pipe[i].n; k++) {
+            w->pipe[i].stage[k].end = 0;
+            w->pipe[i].stage[k].nturns = 0;
+        }
+        LUO_TRY(run_course(w, i, out));
+    }
+    return LUO_OK;
+}
+
+/* Programs put calls in order by what they know: work on healthy devices, by the default stack
+ * (core/graph/specialize/spec_clock.c, core/plan/compile_clock.c). */
+static luo_status estimate_sums(stepper *w)
+{
+    luo_stack stack;
+    luo_stack_default(&stack);
+    luo_step_in in = *w->in;
+    in.stack = &stack;
+    in.rate = NULL;
+    stepper by = {.scratch = w->scratch,
+                  .in = &in,
+                  .plan = w->plan,
+                  .ctx = {.cluster = in.cluster, .stack = &stack, .dtype = w->plan->dtype},
+                  .err = w->err,
+                  .estimates = true,
+                  .ranks = w->ranks,
+                  .bucket = w->bucket};
+    luo_step_cost cost;
+    stack.dp_overlap = true;
+    LUO_TRY(step_open_pipes(&by));
+    LUO_TRY(step_open_runs(&by));
+    LUO_TRY(run_courses(&by, &cost));
+    LUO_TRY(step_list_sums(&by));
+    for (int32_t k = 0; k < w->ncalls; k++) w->calls[k].estimate = by.calls[k].ready;
+    return LUO_OK;
+}
+
+/* Does what stages send take long enough to hold up other calls, or to be held up? */
+static bool sends_slowly(const stepper *w)
+{
+    for (int32_t i = 0; i < w->plan->npipelines; i++)
+        for (int32_t k = 0; k < w->pipe[i].n; k++) {
+            const step_pipe *p = &w->pipe[i];
+            const step_chunk *c = &p->stage[k].chunk[0];
+            if (p->transfer[k] + p->back[k] > SLOW * (c->forward + c->backward + c->weight))
+                return true;
+        }
+    return false;
+}
+
 static luo_status solve(stepper *w, luo_step_cost *out)
 {
+    const bool differs = !w->by_lanes && w->plan->npipelines > 1;
     LUO_TRY(luo_plan_devices(w->scratch, w->plan, &w->devices, &w->ndev, w->err));
     LUO_TRY(step_open_pipes(w));
     LUO_TRY(step_open_runs(w));
     LUO_TRY(step_make_beats(w));
     LUO_TRY(step_gather(w));
-    for (int32_t i = 0; i < w->plan->npipelines; i++)
-        if (!w->pipe[i].same) LUO_TRY(run_course(w, i, out));
+    w->plays = differs && sends_slowly(w);
+    for (int32_t i = 0; i < w->plan->npipelines && w->plays; i++)
+        if (!w->pipe[i].same) LUO_TRY(open_turns(w, i));
+    LUO_TRY(run_courses(w, out));
+    if (w->plays) {
+        LUO_TRY(step_play_begin(w));
+        LUO_TRY(run_courses(w, out));
+    }
+    LUO_TRY(step_list_sums(w));
+    if (differs) LUO_TRY(estimate_sums(w));
     LUO_TRY(step_exposed(w, out->pipeline, &out->dp, &out->tied));
     LUO_TRY(cost_optimizer(w, &out->optimizer));
     out->jitter = luo_cost_jitter(w->in->stack, w->ndev);

@@ -21,7 +21,7 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
     double ideal;       /* busiest stage without waiting: m * (F + B) of the slowest stage */
 } luo_step_cost;
 
-/* Does the closed form know plans of this kind? Not: zb_h2, whose gain lies between steps; zb_h1
+/* Does the closed form know plans of this kind? Not: backward in two halves
  * with ZeRO 2 or 3; annotations, experts that pipelines share, micro-batches of several lengths,
  * rerouted stages, uneven shares; pipelines that differ in stages, layers or sizes with ZeRO 2 or 3
  * or with context parallelism. */
@@ -29,22 +29,25 @@ bool luo_plan_step_knows(const luo_plan *plan);
 
 /* Layers, ends and messages by the cost model, slowed as the slowest device of a stage is; every
  * pipeline is a course of its schedule, the slowest counts. A message has its share of the NICs of
- * its node among all that send then.
+ * its node among all that send then. Of zb_h2 this is a step between barriers; without one it gains
+ * more.
  * Gradients: the buckets of the plan's rule (the stack's where it says nothing), as programs have
  * them, each reduced when the last pipeline has completed it (dp_overlap off: when its backward is
  * done). Layers that the same stages hold in all pipelines are reduced by the same devices. Where
- * pipelines are alike that is one lane a stage; else slice by slice of the widest group, bytes on
- * every link on the way behind what is there already. With ZeRO 1 and 2 reduce-scatters, and the
- * first forward waits for the gathers of the weights it reads. Sequence parallelism sums what every
- * device holds whole over the tensor group first; on shared links what such tensors take is left
- * out. ZeRO 2 cuts gradients in every micro-batch, ZeRO 3 gathers the weights in every task as
- * well, unit by unit. A tied table on two stages: one call of both ends, behind all others; ZeRO 2
- * and 3: the head's gradient moves to the first stage, and the head waits for its copy. zb_h1:
- * gradients are complete in the last BW. Optimizer: the slowest stage.
- * Pre: luo_plan_step_knows; the plan is of this model and cluster. *out: step INFINITY where a
- * device of the plan is not usable. Errors: those of the cost model; LUO_ENOMEM. Owner: nothing is
- * kept. Cost: O(tasks + layers * pipelines), some 0.3 ms for 64 devices. Source: Megatron-LM, torch
- * DDP (buckets); see tests/diff/diff_sim_closed.c, tests/diff/diff_offers.c (the simulator). */
+ * pipelines are alike that is one lane a stage; else slice by slice of the widest group, in the
+ * order of programs, bytes on every link on the way. Where what stages send takes long, messages
+ * are played on the same links: beside gathers, beside sums, on up to 256 devices all along. With
+ * ZeRO 1 and 2 reduce-scatters, and the first forward waits for the gathers of the weights it
+ * reads. Sequence parallelism sums what every device holds whole over the tensor group first; on
+ * shared links what such tensors take is left out. ZeRO 2 cuts gradients in every micro-batch, ZeRO
+ * 3 gathers the weights in every task as well, unit by unit. A tied table on two stages: one call
+ * of both ends, behind all others; ZeRO 2 and 3: the head's gradient moves to the first stage, and
+ * the head waits for its copy. zb_h1: gradients are complete in the last BW. Optimizer: the slowest
+ * stage. Pre: luo_plan_step_knows; the plan is of this model and cluster. *out: step INFINITY where
+ * a device of the plan is not usable. Errors: those of the cost model; LUO_ENOMEM. Owner: nothing
+ * is kept. Cost: O(tasks + layers * pipelines), some 0.3 ms for 64 devices. Source: Megatron-LM,
+ * torch DDP (buckets); see tests/diff/diff_sim_closed.c, tests/diff/diff_offers.c (the simulator).
+ */
 luo_status luo_plan_step(luo_arena *scratch, const luo_step_in *in, const luo_plan *plan,
                          luo_step_cost *out, luo_err *err);
 

@@ -81,12 +81,11 @@ luo_status step_open_runs(stepper *w)
     open_ends(w);
     const int32_t room = STEP_LAYER_TENSORS * most + STEP_END_TENSORS * 2;
     w->room = LUO_NEW_N(w->scratch, step_tensor, 2 * (int64_t)room);
-    w->ready = LUO_NEW_N(w->scratch, double, room);
     w->lane = w->by_lanes ? LUO_NEW_N(w->scratch, step_lane, w->pipe[0].n) : NULL;
     w->group = LUO_NEW_N(w->scratch, int32_t, 2 * (int64_t)step_copies(w));
     w->calls = LUO_NEW_N(w->scratch, step_call,
                          STEP_LAYER_TENSORS * (int64_t)layers + STEP_END_TENSORS * 2);
-    if (!w->room || !w->ready || (w->by_lanes && !w->lane) || !w->group || !w->calls)
+    if (!w->room || (w->by_lanes && !w->lane) || !w->group || !w->calls)
         return luo_err_nomem(w->err);
     w->other = w->room + room;
     return LUO_OK;
@@ -365,7 +364,19 @@ static luo_status gather_alike(stepper *w)
 luo_status step_gather(stepper *w)
 {
     if (w->by_lanes) return gather_alike(w);
-    return w->plan->zero >= 1 ? step_gather_links(w) : LUO_OK;
+    return w->plan->zero >= 1 ? step_gather_links(w, false) : LUO_OK;
+}
+
+/* When a stage has all its weights. Pre: pipelines differ. */
+static double gathered_of(const stepper *w, const step_stage *s)
+{
+    double latest = step_holds_ends(w) && (s->at->embedding || s->at->head) ? w->table_there : 0;
+    for (int32_t c = 0; c < s->at->nlayers; c++)
+        for (int32_t k = 0; k < s->chunk[c].nruns; k++) {
+            const step_run *r = &w->run[s->chunk[c].first_run + k];
+            for (int32_t i = 0; i < r->nreads; i++) latest = fmax(latest, r->arrives[i]);
+        }
+    return latest;
 }
 
 double step_first(const stepper *w, const step_stage *s, const step_chunk *c, double start)
@@ -373,7 +384,8 @@ double step_first(const stepper *w, const step_stage *s, const step_chunk *c, do
     const step_run *first = &w->run[c->first_run];
     double now = start, was = 0;
     if (!w->in->stack->dp_overlap)
-        return fmax(start, w->by_lanes ? w->lane[s->index].gathered : w->gathered) + c->forward;
+        return fmax(start, w->by_lanes ? w->lane[s->index].gathered : gathered_of(w, s)) +
+               c->forward;
     if (step_holds_ends(w) && c->embedding) now = fmax(now, w->table_there);
     for (int32_t k = 0; k < c->nruns; k++) {
         const int32_t n = first[k].arrives ? step_reads(w, &first[k], s, c, w->room) : 0;
@@ -392,21 +404,25 @@ double step_first(const stepper *w, const step_stage *s, const step_chunk *c, do
 
 /* ---- gradients ---- */
 
-/* When the last pipeline has completed each gradient of a run. */
-static void find_ready(stepper *w, const step_run *r, int32_t n)
+/* When the last pipeline has completed the gradients of each bucket of a run. */
+static void find_ready(const stepper *w, const step_run *r, int32_t n, const int32_t *bucket,
+                       int32_t nbuckets, step_call *calls)
 {
     const bool copies = step_has_copies(w), waits = !w->in->stack->dp_overlap;
-    for (int32_t i = 0; i < n; i++) w->ready[i] = 0;
     for (int32_t d = 0; d < w->plan->npipelines; d++) {
-        if (w->pipe[d].same) continue;
         const step_stage *s = step_stage_of(w, r, d);
         const step_chunk *c = step_chunk_of(w, r, d);
         const step_beats *beats = &c->backward_beats;
+        for (int32_t i = 0; w->pipe[d].same && !w->by_lanes && i < nbuckets; i++)
+            calls[i].after[d] = calls[i].after[d - 1];
+        if (w->pipe[d].same) continue;
         step_done(w, r, s, c, w->other);
         for (int32_t i = 0; i < n; i++) {
+            step_call *call = &calls[bucket[i]];
             const double at = copies ? fmax(beats->kept[beats->bucket[i]], s->lane)
                                      : c->last + w->other[i].at;
-            w->ready[i] = fmax(w->ready[i], waits ? fmax(at, s->end) : at);
+            call->ready = fmax(call->ready, waits ? fmax(at, s->end) : at);
+            if (call->after) call->after[d] = fmax(call->after[d], w->other[i].at);
         }
     }
 }
@@ -418,13 +434,16 @@ static luo_status list_calls(stepper *w, const step_run *r)
     const double parts = copies ? step_shard_size(w) : 1;
     const step_stage *s = step_stage_of(w, r, 0);
     const int32_t n = step_done(w, r, s, step_chunk_of(w, r, 0), w->room), from = w->ncalls;
-    const size_t mark = luo_arena_mark(w->scratch);
     int32_t *bucket = NULL, nbuckets = 0;
-    find_ready(w, r, n);
     for (int32_t i = 0; i < n; i++) w->room[i].alone = w->room[i].table;
     LUO_TRY(step_close(w, w->bucket, r, w->room, n, false, &bucket, &nbuckets));
-    for (int32_t i = 0; i < nbuckets; i++)
-        w->calls[from + i] = (step_call){.run = (int32_t)(r - w->run), .order = from + i};
+    for (int32_t i = 0; i < nbuckets; i++) {
+        step_call *c = &w->calls[from + i];
+        *c = (step_call){.run = (int32_t)(r - w->run), .order = from + i};
+        if (w->by_lanes) continue;
+        c->after = LUO_NEW_N(w->scratch, double, w->plan->npipelines);
+        if (!c->after) return luo_err_nomem(w->err);
+    }
     for (int32_t i = 0; i < n; i++) {
         step_call *c = &w->calls[from + bucket[i]];
         const step_tensor *t = &w->room[i];
@@ -432,10 +451,9 @@ static luo_status list_calls(stepper *w, const step_run *r)
         c->table = t->table;
         c->whole = step_goes_apart(w, r, t);
         c->summed = !copies && t->whole && step_sums_inside(s);
-        c->ready = fmax(c->ready, w->ready[i]);
     }
+    find_ready(w, r, n, bucket, nbuckets, &w->calls[from]);
     w->ncalls += nbuckets;
-    luo_arena_reset(w->scratch, mark);
     return LUO_OK;
 }
 
@@ -530,19 +548,27 @@ static luo_status sum_links(stepper *w, double *end)
         w->calls[n++] = *c;
     }
     w->ncalls = n;
-    LUO_TRY(step_carry(w, w->calls, n, false));
+    LUO_TRY(step_carry(w, n, false, w->plays));
     for (int32_t k = 0; k < n; k++) *end = fmax(*end, w->calls[k].end);
+    for (int32_t i = 0; i < w->plan->npipelines && w->plays; i++)
+        for (int32_t k = 0; k < w->pipe[i].n; k++) *end = fmax(*end, w->pipe[i].stage[k].end);
+    return LUO_OK;
+}
+
+luo_status step_list_sums(stepper *w)
+{
+    const bool sums = !step_scatters_each(w) || step_has_copies(w);
+    w->ncalls = 0;
+    for (int32_t k = 0; k < w->nruns && sums; k++)
+        LUO_TRY(list_calls(w, &w->run[w->by_lanes ? k : w->nruns - 1 - k]));
     return LUO_OK;
 }
 
 luo_status step_exposed(stepper *w, double pipeline, double *dp, double *tied)
 {
-    const bool sums = !step_scatters_each(w) || step_has_copies(w);
     double end = pipeline, with = 0;
     *dp = *tied = 0;
-    for (int32_t k = 0; k < w->nruns && sums; k++)
-        LUO_TRY(list_calls(w, &w->run[w->by_lanes ? k : w->nruns - 1 - k]));
-    qsort(w->calls, (size_t)w->ncalls, sizeof *w->calls, by_ready);
+    if (w->by_lanes) qsort(w->calls, (size_t)w->ncalls, sizeof *w->calls, by_ready);
     if (!w->by_lanes) LUO_TRY(sum_links(w, &end));
     else LUO_TRY(sum_alike(w, &end));
     *dp = end - pipeline;

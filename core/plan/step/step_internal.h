@@ -1,6 +1,8 @@
 /* step_internal.h: what the parts of a whole step share; for core/plan/step/step*.c only. */
 #ifndef LUO_CORE_PLAN_STEP_STEP_INTERNAL_H
 #define LUO_CORE_PLAN_STEP_STEP_INTERNAL_H
+#include <math.h>
+
 #include "core/cost/step/layer.h"
 #include "core/plan/step/step.h"
 
@@ -62,6 +64,15 @@ typedef struct step_chunk { /* of a stage */
     double last; /* when its last B or BW begins */
 } step_chunk;
 
+/* A task of a stage whose pipeline differs from others. */
+typedef struct step_turn {
+    luo_task task;
+    double start, end;
+    /* Played beside gathers: when it began, was done, and its result was there; else there: 0. Of
+     * pipelines that cost the same the latest. */
+    double began, done, there;
+} step_turn;
+
 typedef struct step_stage { /* of a pipeline */
     const luo_stage *at;
     int32_t index;
@@ -71,6 +82,8 @@ typedef struct step_stage { /* of a pipeline */
     step_chunk *chunk;
     double lane, worked; /* ZeRO 2 and 3: lane and work so far end */
     double end;          /* of its last backward */
+    step_turn *turns;    /* in their order; NULL: pipelines are alike */
+    int32_t nturns, *place; /* of a task in turns: [(phase * chunks + chunk) * m + micro-batch] */
 } step_stage;
 
 typedef struct step_pipe {
@@ -89,6 +102,9 @@ typedef struct step_call { /* a bucket */
     bool summed; /* over the tensor group first */
     bool table;  /* half of the gradient of a table on two stages; no call where both hold it */
     bool whole;  /* step_goes_apart: what every device of the tensor group has */
+    double estimate; /* of ready, by which programs put calls in order (spec_clock.c) */
+    double *after;   /* pipelines differ: ready, from the begin of each one's last backward */
+    int32_t part;    /* first of its slices among the parts that are played */
 } step_call;
 
 typedef struct step_load { /* of a link in one direction: seconds for each byte of a slice */
@@ -101,10 +117,15 @@ typedef struct step_slice { /* of the widest group of a run */
     int32_t nloads;
     step_load *loads;
     double fixed; /* seconds of a bucket, whatever its size */
+    /* By which programs put calls in order (core/plan/compile_clock.c): ns, and does it leave
+     * nodes? */
+    int64_t order_fixed, order_moving;
+    int32_t order_link;
 } step_slice;
 
 typedef struct step_priced { /* slices of calls of so many bytes */
     int64_t bytes;
+    bool weights;
     const step_slice *slices;
     struct step_priced *next;
 } step_priced;
@@ -116,6 +137,7 @@ typedef struct step_run {
     int32_t *stage, *chunk;      /* per pipeline */
     int32_t widest;              /* tensor-parallel size: number of slices */
     double *arrives;             /* when each tensor of step_reads is there; NULL: at once */
+    int32_t nreads, *brought_by; /* pipelines differ: of each, the call that brings it */
     const int32_t *also;         /* of a table on two stages: the head's; else NULL */
     step_priced *priced;         /* pipelines differ: what its calls put on links, by bytes */
 } step_run;
@@ -151,6 +173,8 @@ typedef struct stepper {
     const luo_plan *plan;
     luo_cost_ctx ctx;
     luo_err *err;
+    bool estimates; /* what compiling takes: work alone */
+    bool plays;     /* pipelines differ, and what stages send is played beside other calls */
     bool by_lanes; /* a call is a lane of its stage's; else what it puts on links */
     int32_t ranks; /* context-parallel ones of a stage; 1 where pipelines differ */
     luo_bucketing bucket; /* how buckets close */
@@ -167,7 +191,6 @@ typedef struct stepper {
     int32_t nends;
     int32_t *group;   /* members of a call */
     step_tensor *room, *other; /* of one run */
-    double *ready;             /* of its tensors */
     int32_t ncalls;
     step_call *calls;
     double gathered;    /* pipelines differ: all weights are there */
@@ -291,11 +314,19 @@ luo_status step_open_runs(stepper *w);
 luo_status step_gather(stepper *w);
 /* End of the first forward of a chunk that begins at `start`: it waits for its weights. */
 double step_first(const stepper *w, const step_stage *s, const step_chunk *c, double start);
+/* Calls of gradients, by buckets. Pre: all courses. */
+luo_status step_list_sums(stepper *w);
 /* What is left of the timetable after `pipeline` seconds: *dp; with it *tied, what the shared table
- * adds. Pre: all courses. */
+ * adds. Pre: step_list_sums. */
 luo_status step_exposed(stepper *w, double pipeline, double *dp, double *tied);
 
 /* ---- step_links.c: pipelines that differ ---- */
+
+/* What brings weights to the copies of a stage, or sums their gradients. */
+static inline int step_sum_of(const stepper *w, bool weights)
+{
+    return weights ? LUO_COLL_AG : w->plan->zero >= 1 ? LUO_COLL_RS : LUO_COLL_AR;
+}
 
 typedef struct step_links { /* what is put on them by the slice at hand */
     stepper *w;
@@ -308,12 +339,90 @@ luo_status step_open_links(stepper *w, bool weights, step_links *x);
 luo_status step_price_slices(step_links *x, int32_t run, int64_t bytes, const step_slice **slices);
 /* Makes it the call of a table that two stages hold: slices of the wider one. */
 void step_join_table(const stepper *w, step_call *c);
+/* One of a single flow: all bytes of a message are one. */
+luo_status step_price_pair(step_links *x, int32_t src, int32_t dst, int64_t bytes,
+                           step_slice *slice);
 /* Weights, run by run. */
-luo_status step_gather_links(stepper *w);
+luo_status step_gather_links(stepper *w, bool beside_tasks);
+
+/* ---- step_messages.c ---- */
+
+/* The stage that gets what a stage sends; NULL: none. */
+const luo_stage *step_next(const stepper *w, const luo_pipeline *pl, int32_t s);
+/* How many devices of a node send to another behind stage s: pipelines go in step. */
+int32_t *step_senders(const stepper *w, int32_t device, int32_t s);
+luo_status step_count_senders(stepper *w);
+/* Seconds of what goes from stage s to the next, and back. */
+void step_cost_message(const stepper *w, step_pipe *p, int32_t s);
+/* The same as slices, one a pair of devices. */
+luo_status step_price_message(step_links *x, int32_t pipeline, int32_t s, bool back,
+                              const step_slice **slices, int32_t *n);
+
+/* ---- step_play.c: what shares links over time ---- */
+
+typedef enum step_part_state {
+    STEP_PART_WAITING,
+    STEP_PART_FIXED, /* in the seconds that do not depend on its bytes */
+    STEP_PART_MOVING,
+    STEP_PART_ENDED
+} step_part_state;
+
+/* A slice of a call, a message of a pair of devices, or a moment: one without loads. */
+typedef struct step_part {
+    step_part_state state;
+    int32_t nbefore; /* parts that have to end first */
+    const step_slice *slice;
+    double left, rate;   /* bytes, and bytes a second */
+    double date;         /* of its next turn: it may begin; its bytes move; they have moved */
+    double *end;         /* the latest that ended; NULL: nobody asks */
+    bool frozen;         /* its rate is known */
+    int32_t first_after; /* of those that wait for it; -1: none */
+} step_part;
+
+typedef struct step_edge {
+    int32_t part, next;
+    double lag;
+} step_edge;
+
+typedef struct step_player {
+    const stepper *w;
+    int32_t nparts, cap_parts, nedges, cap_edges;
+    step_part *parts;
+    step_edge *edges;
+    int32_t *live, nlive;   /* parts that wait for none and have not ended */
+    bool changed;           /* other parts move than when links were shared last */
+    double *room, *asked;   /* per link and direction: share that is left, seconds per byte asked */
+    int32_t *links, nlinks; /* that parts on their way use */
+    bool *listed, *full; /* per link and direction: is it one of them? does it carry all it can? */
+} step_player;
+luo_status step_open_player(const stepper *w, step_player *x);
+/* A part of `bytes`, which begins at `date` at the earliest. slice: outlives the player. */
+luo_status step_add_part(step_player *x, const step_slice *slice, double bytes, double date,
+                         double *end);
+/* `after` begins `lag` seconds behind the end of `before` at the earliest. */
+luo_status step_put_before(step_player *x, int32_t before, int32_t after, double lag);
+/* Bytes move at the max-min share of the links on their way. Fills the ends. */
+luo_status step_play_parts(step_player *x);
+
+/* ---- step_beside.c: tasks and messages beside gathers or gradients ---- */
+
+/* Adds those of all pipelines that begin while weights are gathered, until `date`, or that end
+ * behind `date`, from which gradients are summed. Pre: the calls are parts; courses have been run.
+ */
+luo_status step_add_gathering(stepper *w, step_player *x, double date);
+luo_status step_add_summing(stepper *w, step_player *x, double date);
 
 /* ---- step_timetable.c ---- */
 
-/* Ends of n calls, from when they are ready. Of two that could begin the one before in `calls`
- * does, if they gather weights, else the one with more behind it. */
-luo_status step_carry(stepper *w, step_call *calls, int32_t n, bool weights);
+static inline int64_t step_ns_of(double seconds)
+{
+    return seconds > 0 ? (int64_t)ceil(seconds * 1e9) : 0;
+}
+
+/* Ends of the first n of w->calls, from when they are ready. Of two that could begin the one before
+ * does, if they gather weights, else the one with more behind it. beside_tasks: with what stages
+ * send meanwhile. */
+luo_status step_carry(stepper *w, int32_t n, bool weights, bool beside_tasks);
+/* The begin of the step: gathers, if there are any, beside tasks. Pre: courses. */
+luo_status step_play_begin(stepper *w);
 #endif

@@ -3,6 +3,7 @@
  * their own, each with its bytes on every link on the way, up and down apart. */
 #include <math.h>
 
+#include "core/plan/compile_clock.h"
 #include "core/plan/step/step_internal.h"
 
 /* ---- what a slice puts on links ---- */
@@ -56,9 +57,7 @@ static luo_status keep_loads(step_links *x, step_slice *slice)
 static luo_status price_slice(step_links *x, step_slice *slice, int64_t bytes)
 {
     const stepper *w = x->w;
-    const int coll = x->weights           ? LUO_COLL_AG
-                     : w->plan->zero >= 1 ? LUO_COLL_RS
-                                          : LUO_COLL_AR;
+    const int coll = step_sum_of(w, x->weights);
     const size_t mark = luo_arena_mark(w->scratch);
     luo_flow *flow;
     int32_t n = 0;
@@ -73,6 +72,28 @@ static luo_status price_slice(step_links *x, step_slice *slice, int64_t bytes)
     }
     luo_arena_reset(w->scratch, mark);
     return keep_loads(x, slice);
+}
+
+luo_status step_price_pair(step_links *x, int32_t src, int32_t dst, int64_t bytes,
+                           step_slice *slice)
+{
+    luo_flow flow;
+    luo_cost_p2p_flow(&x->w->ctx, src, dst, bytes, &flow);
+    put_flow(x, &flow, 1);
+    slice->fixed = flow.delay_s + luo_cluster_path_latency(x->w->in->cluster, src, dst);
+    return keep_loads(x, slice);
+}
+
+static luo_status order_by(const stepper *w, int coll, step_slice *slice, int64_t bytes)
+{
+    luo_plan_clock by;
+    double fixed, moving;
+    luo_plan_clock_init(&by, w->in->cluster, w->plan->dtype);
+    LUO_TRY(by.clock.call(&by, coll, slice->dev, slice->ndev, bytes, &fixed, &moving,
+                          &slice->order_link));
+    slice->order_fixed = step_ns_of(fixed);
+    slice->order_moving = step_ns_of(moving);
+    return LUO_OK;
 }
 
 static luo_status list_slices(stepper *w, const step_run *r, step_slice *slices)
@@ -99,13 +120,16 @@ luo_status step_price_slices(step_links *x, int32_t run, int64_t bytes, const st
     stepper *w = x->w;
     step_run *r = &w->run[run];
     for (const step_priced *p = r->priced; p; p = p->next)
-        if (p->bytes == bytes) return *slices = p->slices, LUO_OK;
+        if (p->bytes == bytes && p->weights == x->weights) return *slices = p->slices, LUO_OK;
     step_priced *p = LUO_NEW(w->scratch, step_priced);
     step_slice *made = LUO_NEW_N(w->scratch, step_slice, r->widest);
     if (!p || !made) return luo_err_nomem(w->err);
     LUO_TRY(list_slices(w, r, made));
-    for (int32_t k = 0; k < r->widest; k++) LUO_TRY(price_slice(x, &made[k], bytes));
-    *p = (step_priced){bytes, made, r->priced};
+    for (int32_t k = 0; k < r->widest; k++) {
+        LUO_TRY(price_slice(x, &made[k], bytes));
+        LUO_TRY(order_by(w, step_sum_of(w, x->weights), &made[k], bytes));
+    }
+    *p = (step_priced){bytes, x->weights, made, r->priced};
     r->priced = p;
     *slices = made;
     return LUO_OK;
@@ -119,44 +143,41 @@ void step_join_table(const stepper *w, step_call *c)
 
 /* ---- weights ---- */
 
-/* Adds the calls of a run; bucket: that of every tensor of step_reads. */
-static luo_status list_gathers(stepper *w, step_run *r, step_call *calls, int32_t *ncalls,
-                               int32_t **bucket, int32_t *n)
+/* Adds the calls of a run, and which of them brings each tensor of step_reads. */
+static luo_status list_gathers(stepper *w, step_run *r)
 {
-    int32_t nbuckets = 0;
-    *n = step_reads(w, r, step_stage_of(w, r, 0), step_chunk_of(w, r, 0), w->room);
-    r->arrives = LUO_NEW_N(w->scratch, double, *n + 1);
+    int32_t nbuckets = 0, *bucket = NULL;
+    r->nreads = step_reads(w, r, step_stage_of(w, r, 0), step_chunk_of(w, r, 0), w->room);
+    r->arrives = LUO_NEW_N(w->scratch, double, r->nreads + 1);
     if (!r->arrives) return luo_err_nomem(w->err);
-    LUO_TRY(step_close(w, step_rule(w), r, w->room, *n, true, bucket, &nbuckets));
+    LUO_TRY(step_close(w, step_rule(w), r, w->room, r->nreads, true, &bucket, &nbuckets));
     for (int32_t b = 0; b < nbuckets; b++)
-        calls[*ncalls + b] = (step_call){.run = (int32_t)(r - w->run)};
-    for (int32_t i = 0; i < *n; i++) {
-        step_call *c = &calls[*ncalls + (*bucket)[i]];
+        w->calls[w->ncalls + b] = (step_call){.run = (int32_t)(r - w->run)};
+    for (int32_t i = 0; i < r->nreads; i++) {
+        step_call *c = &w->calls[w->ncalls + bucket[i]];
         c->elements += (int64_t)step_moved(w, r, &w->room[i], true);
         if (w->room[i].table && step_holds_ends(w)) step_join_table(w, c);
+        bucket[i] += w->ncalls;
     }
-    *ncalls += nbuckets;
+    r->brought_by = bucket;
+    w->ncalls += nbuckets;
     return LUO_OK;
 }
 
 /* In the order of layers: what stands in front is needed first. */
-luo_status step_gather_links(stepper *w)
+luo_status step_gather_links(stepper *w, bool beside_tasks)
 {
-    int32_t ncalls = 0, *first = LUO_NEW_N(w->scratch, int32_t, w->nruns);
-    int32_t **bucket = LUO_NEW_N(w->scratch, int32_t *, w->nruns);
-    int32_t *n = LUO_NEW_N(w->scratch, int32_t, w->nruns);
-    if (!first || !bucket || !n) return luo_err_nomem(w->err);
-    for (int32_t k = 0; k < w->nruns; k++) {
-        first[k] = ncalls;
-        LUO_TRY(list_gathers(w, &w->run[k], w->calls, &ncalls, &bucket[k], &n[k]));
-    }
-    LUO_TRY(step_carry(w, w->calls, ncalls, true));
+    w->ncalls = 0;
+    for (int32_t k = 0; k < w->nruns; k++) LUO_TRY(list_gathers(w, &w->run[k]));
+    LUO_TRY(step_carry(w, w->ncalls, true, beside_tasks));
+    w->gathered = 0;
     for (int32_t k = 0; k < w->nruns; k++)
-        for (int32_t i = 0; i < n[k]; i++) {
-            const step_call *c = &w->calls[first[k] + bucket[k][i]];
+        for (int32_t i = 0; i < w->run[k].nreads; i++) {
+            const step_call *c = &w->calls[w->run[k].brought_by[i]];
             w->run[k].arrives[i] = c->end;
             if (c->run == w->nruns) w->table_there = c->end;
             w->gathered = fmax(w->gathered, c->end);
         }
+    w->ncalls = 0;
     return LUO_OK;
 }

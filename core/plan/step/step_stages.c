@@ -1,4 +1,4 @@
-/* step_stages.c: seconds of the stages of all pipelines and of the messages between them. */
+/* step_stages.c: seconds of the stages of all pipelines. */
 #include <math.h>
 #include <string.h>
 
@@ -48,11 +48,13 @@ static bool same_stage(const luo_cluster *cluster, const step_stage *a, const st
                       same_devices(cluster, a->at->dev, b->at->dev, a->at->ndev));
 }
 
-/* Communication inside the group is not slowed: it waits. */
-static void slow_down(luo_layer_cost *c, double rate)
+/* Communication inside the group is not slowed: it waits. waits: 1, or 0 where it does not count.
+ */
+static void slow_down(luo_layer_cost *c, double rate, double waits)
 {
-    const double forward = (c->forward - c->forward_comm) * rate + c->forward_comm;
-    const double backward = (c->backward - c->backward_comm) * rate + c->backward_comm;
+    const double comm[2] = {waits * c->forward_comm, waits * c->backward_comm};
+    const double forward = (c->forward - c->forward_comm) * rate + comm[0];
+    const double backward = (c->backward - c->backward_comm) * rate + comm[1];
     const double forth = c->forward > 0 ? forward / c->forward : 1;
     const double back = c->backward > 0 ? backward / c->backward : 1;
     c->forward = forward;
@@ -66,7 +68,7 @@ static void slow_down(luo_layer_cost *c, double rate)
     }
     c->reread *= back;
     c->renorm *= back;
-    c->input = (c->input - c->backward_comm) * rate + c->backward_comm;
+    c->input = (c->input - c->backward_comm) * rate + comm[1];
     c->weight *= rate;
     c->beside *= rate;
 }
@@ -79,7 +81,7 @@ static luo_status cost_layer(stepper *w, const step_stage *s, int64_t layer, int
     shape.layer = layer;
     LUO_TRY(step_beside(w, s, &shape));
     LUO_TRY(luo_cost_layer(&w->ctx, &shape, s->at->dev, recompute, c, w->err));
-    if (s->rate > 1) slow_down(c, s->rate);
+    if (s->rate > 1 || w->estimates) slow_down(c, s->rate, !w->estimates);
     out->beside = shape.beside;
     if (!luo_sched_splits(w->plan->schedule)) return LUO_OK;
     out->input = c->input;
@@ -198,93 +200,6 @@ static step_stage open_stage(const stepper *w, int32_t pipeline, const luo_stage
     return (step_stage){.at = st, .shape = shape, .rate = slowest(w, st)};
 }
 
-/* ---- messages ---- */
-
-/* Pair i of devices between a stage and the next; false: there are no more. A device of a narrow
- * stage has several others, of which the first stands for all. */
-static bool pair_of(const luo_stage *a, const luo_stage *b, int32_t i, int32_t pair[2])
-{
-    const int32_t tp[2] = {luo_stage_tp(a), luo_stage_tp(b)};
-    const int32_t most = tp[0] > tp[1] ? tp[0] : tp[1], least = tp[0] + tp[1] - most;
-    const int32_t rank = i / least, at = i % least;
-    if (rank >= a->context_parallel) return false;
-    pair[0] = a->dev[rank * tp[0] + at * tp[0] / least];
-    pair[1] = b->dev[rank * tp[1] + at * tp[1] / least];
-    return true;
-}
-
-static bool is_far(const stepper *w, const int32_t pair[2])
-{
-    const luo_device *d = w->in->cluster->devices;
-    return d[pair[0]].node != d[pair[1]].node;
-}
-
-/* How many devices of a node send to another behind stage s: pipelines go in step. */
-static int32_t *senders(const stepper *w, int32_t device, int32_t s)
-{
-    const int32_t node = w->in->cluster->devices[device].node;
-    return &w->senders[(size_t)node * (size_t)w->most_stages + (size_t)s];
-}
-
-/* Messages behind the stage: chunks also go from the last to the first. */
-static const luo_stage *next_of(const stepper *w, const luo_pipeline *pl, int32_t s)
-{
-    if (s + 1 < pl->nstages) return &pl->stages[s + 1];
-    return pl->nstages > 1 && w->plan->chunks > 1 ? &pl->stages[0] : NULL;
-}
-
-static luo_status count_senders(stepper *w)
-{
-    const luo_plan *plan = w->plan;
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        if (plan->pipelines[i].nstages > w->most_stages)
-            w->most_stages = plan->pipelines[i].nstages;
-    w->senders = LUO_NEW_N(w->scratch, int32_t,
-                           (size_t)w->in->cluster->nnodes * (size_t)w->most_stages);
-    if (!w->senders) return luo_err_nomem(w->err);
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
-            const luo_stage *b = next_of(w, &plan->pipelines[i], s);
-            int32_t pair[2];
-            for (int32_t k = 0; b && pair_of(&plan->pipelines[i].stages[s], b, k, pair); k++)
-                *senders(w, pair[0], s) += is_far(w, pair);
-        }
-    return LUO_OK;
-}
-
-/* What a device sends to the stage behind, or in front: with sequence parallelism each has its part
- * of the tokens, else everyone of the other needs all of them. */
-static int64_t bytes_of(const stepper *w, const step_stage *from, const step_stage *to, bool far)
-{
-    const int32_t tp[2] = {from->shape.tp, to->shape.tp};
-    const int64_t all =
-        luo_layer_tokens(&from->shape) * w->in->model->hidden * luo_dtype_bytes(w->plan->dtype);
-    if (w->plan->sequence_parallel) return all / (tp[0] < tp[1] ? tp[0] : tp[1]);
-    const int32_t each = tp[1] > tp[0] ? tp[1] / tp[0] : 1;
-    return w->in->stack->scatter_gather && far && tp[0] == tp[1] ? all / tp[0] : all * each;
-}
-
-static luo_status cost_transfer(const stepper *w, const step_pipe *p, int32_t s)
-{
-    const step_stage *a = &p->stage[s], *b = &p->stage[(s + 1) % p->n];
-    int32_t pair[2];
-    p->transfer[s] = p->back[s] = 0;
-    for (int32_t i = 0; pair_of(a->at, b->at, i, pair); i++) {
-        const bool far = is_far(w, pair);
-        const luo_device *from = &w->in->cluster->devices[pair[0]];
-        const int32_t nics = w->in->cluster->groups[from->group].nics;
-        const int32_t sharers = far ? *senders(w, pair[0], s) : 0;
-        const double part = far ? 1.0 / (sharers > nics ? sharers : nics) : 0;
-        const double forth =
-            luo_cost_p2p_seconds(&w->ctx, pair[0], pair[1], bytes_of(w, a, b, far), part);
-        const double back =
-            luo_cost_p2p_seconds(&w->ctx, pair[1], pair[0], bytes_of(w, b, a, far), part);
-        p->transfer[s] = fmax(p->transfer[s], forth);
-        p->back[s] = fmax(p->back[s], back);
-    }
-    return LUO_OK;
-}
-
 /* ---- pipelines ---- */
 
 /* Does pipeline i cost what the one before costs? Ends of stages are neighbours, too. */
@@ -304,7 +219,7 @@ static bool same_as_before(const stepper *w, int32_t i)
         if (luo_cluster_link_class(w->in->cluster, from[0], p->dev[0]) !=
             luo_cluster_link_class(w->in->cluster, from[1], q->dev[0]))
             return false;
-        if (next_of(w, b, s) && *senders(w, p->dev[0], s) != *senders(w, q->dev[0], s))
+        if (step_next(w, b, s) && *step_senders(w, p->dev[0], s) != *step_senders(w, q->dev[0], s))
             return false;
     }
     return true;
@@ -324,7 +239,7 @@ static luo_status open_pipe(stepper *w, int32_t i)
         LUO_TRY(cost_stage(w, &p->stage[s]));
     }
     for (int32_t s = 0; s < p->n; s++)
-        if (next_of(w, pl, s)) LUO_TRY(cost_transfer(w, p, s));
+        if (step_next(w, pl, s) && !w->estimates) step_cost_message(w, p, s);
     return LUO_OK;
 }
 
@@ -332,7 +247,7 @@ luo_status step_open_pipes(stepper *w)
 {
     w->pipe = LUO_NEW_N(w->scratch, step_pipe, w->plan->npipelines);
     if (!w->pipe) return luo_err_nomem(w->err);
-    LUO_TRY(count_senders(w));
+    LUO_TRY(step_count_senders(w));
     for (int32_t i = 0; i < w->plan->npipelines; i++) {
         if (i > 0 && same_as_before(w, i)) {
             w->pipe[i] = w->pipe[i - 1];

@@ -203,12 +203,6 @@ static luo_status check_halves(const uniform_search *s)
 static luo_status check_schedule(const uniform_search *s)
 {
     const luo_uniform_opts *opts = s->opts;
-    if (opts->schedule > 0 &&
-        uniform_use_of((luo_sched_kind)(opts->schedule - 1)) == UNIFORM_UNKNOWN)
-        return luo_err_set(s->err, LUO_EINPUT,
-                           "planner `uniform` has no closed form of schedule "
-                           "`%s`; ask for another.",
-                           luo_sched_name((luo_sched_kind)(opts->schedule - 1)));
     const bool interleaved =
         opts->schedule <= 0 || opts->schedule == 1 + (int)LUO_SCHED_INTERLEAVED;
     if (opts->chunks > 1 && (!interleaved || opts->schedule == 0))

@@ -41,13 +41,6 @@ typedef struct uniform_shape {
     luo_step_cost cost;
 } uniform_shape;
 
-typedef enum uniform_use { /* of a schedule (core/graph/schedule/schedules.inc) */
-    UNIFORM_UNKNOWN,
-    UNIFORM_ASKED,
-    UNIFORM_SEARCHED
-} uniform_use;
-uniform_use uniform_use_of(luo_sched_kind kind);
-
 typedef struct uniform_search {
     luo_arena *arena, *scratch;
     const luo_model *model;

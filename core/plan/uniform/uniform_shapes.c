@@ -8,23 +8,19 @@ enum { MICRO_BATCH_MAX = 16, SCHEDULE_LIMIT = 1 << 22, CHUNKS_MAX = 16 };
 /* Sequences are cut as long as a rank has so many tokens; below, messages are all that is left. */
 enum { CONTEXT_TOKENS = 4096 };
 
-uniform_use uniform_use_of(luo_sched_kind kind)
+typedef enum schedule_use { /* columns of core/graph/schedule/schedules.inc */
+                            ASKED,
+                            SEARCHED
+} schedule_use;
+
+static bool is_searched(luo_sched_kind kind)
 {
-    static const uniform_use uses[LUO_SCHEDS] = {
-#define LUO_SCHED(kind, name, takes_chunks, late, warm_up, uniform)                                \
-    [LUO_SCHED_##kind] = UNIFORM_##uniform,
+    static const schedule_use uses[LUO_SCHEDS] = {
+#define LUO_SCHED(kind, name, takes_chunks, late, warm_up, uniform) [LUO_SCHED_##kind] = uniform,
 #include "core/graph/schedule/schedules.inc"
 #undef LUO_SCHED
     };
-    return uses[kind];
-}
-
-int luo_plan_uniform_schedules(luo_sched_kind out[LUO_SCHEDS])
-{
-    int n = 0;
-    for (int k = 0; k < LUO_SCHEDS; k++)
-        if (uniform_use_of((luo_sched_kind)k) != UNIFORM_UNKNOWN) out[n++] = (luo_sched_kind)k;
-    return n;
+    return uses[kind] == SEARCHED;
 }
 
 /* ---- a shape ---- */
@@ -116,7 +112,7 @@ static bool wants_schedule(const uniform_search *s, luo_sched_kind kind)
     const int32_t o = s->opts->schedule;
     if (s->opts->chunks > 1 && !luo_sched_takes_chunks(kind)) return false;
     if (o == 0) return kind == LUO_SCHED_1F1B;
-    return o < 0 ? uniform_use_of(kind) == UNIFORM_SEARCHED : o == 1 + (int32_t)kind;
+    return o < 0 ? is_searched(kind) : o == 1 + (int32_t)kind;
 }
 
 static luo_status schedules(uniform_search *s, const uniform_frame *f)
