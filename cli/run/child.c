@@ -113,6 +113,7 @@ static luo_status find_words(luo_cli *cli, const luo_session *session, int32_t i
     w->libraries[0] = (luo_fact){"backend", w->backend};
     w->libraries[1] = (luo_fact){"files", luo_io_libraries};
     const bool chosen = session->run.trace.kind == LUO_TRACE_AUTO; /* which steps, by us */
+    const int64_t share = LUO_TRACE_OPS / session->scenario->npolicies;
     w->opts = (luo_rundir_opts){.scenario = session->scenario,
                                 .policy = session->scenario->policies[index].label,
                                 .backend = session->run.backend->name,
@@ -130,6 +131,7 @@ static luo_status find_words(luo_cli *cli, const luo_session *session, int32_t i
                                 .keep_programs = session->keep_programs,
                                 .ops_limit = chosen ? LUO_TRACE_OPS : 0,
                                 .ops_whole = chosen ? LUO_TRACE_WHOLE : 0,
+                                .ops_first = share > LUO_TRACE_WHOLE ? share : LUO_TRACE_WHOLE,
                                 .trace_limit = chosen ? 4 * LUO_TRACE_OPS : 0,
                                 .wall_s = wall};
     return LUO_OK;

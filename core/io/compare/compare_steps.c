@@ -6,6 +6,7 @@
 
 #include "core/base/vec.h"
 #include "core/io/compare/compare_internal.h"
+#include "core/io/result/repeats.h"
 
 typedef struct steps { /* step_s by step; NAN: did not stay */
     double *at;
@@ -18,9 +19,9 @@ static luo_status read_steps(luo_arena *arena, const luo_result *result, steps *
                              luo_diags *diags)
 {
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    luo_csv *csv = luo_result_table(arena, result->dir, LUO_TABLE_STEPS, diags);
+    luo_repeats *rows = luo_repeats_open(arena, result->dir, LUO_TABLE_STEPS, diags);
     bool ok = true;
-    while (ok && csv && luo_csv_next(csv, cells)) {
+    while (ok && rows && luo_repeats_next(rows, cells)) {
         const int64_t k = cells[LUO_COL_STEPS_step].whole;
         if (k < 0 || k > INT32_MAX) continue;
         if (k >= out->cap) {
@@ -35,7 +36,7 @@ static luo_status read_steps(luo_arena *arena, const luo_result *result, steps *
         out->at[k] = cells[LUO_COL_STEPS_step_s].number;
     }
     if (out->n > result->steps_done) out->n = result->steps_done;
-    const luo_status st = luo_csv_close(csv);
+    const luo_status st = luo_repeats_close(rows);
     return ok ? st : LUO_ENOMEM;
 }
 

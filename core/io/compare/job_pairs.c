@@ -5,6 +5,7 @@
 
 #include "core/base/vec.h"
 #include "core/io/compare/compare_internal.h"
+#include "core/io/result/repeats.h"
 
 /* Parts of a step, of both tables: from compute_s to bubble_s. */
 enum { PARTS = LUO_COL_STEPS_bubble_s - LUO_COL_STEPS_compute_s + 1 };
@@ -68,10 +69,10 @@ static luo_status read_steps(luo_arena *arena, const presence *p, luo_job_pair *
                              double parts[PARTS], luo_diags *diags)
 {
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    luo_csv *csv = luo_result_table(arena, pair->run->dir, LUO_TABLE_STEPS, diags);
+    luo_repeats *rows = luo_repeats_open(arena, pair->run->dir, LUO_TABLE_STEPS, diags);
     double sum = 0;
     for (int i = 0; i < PARTS; i++) parts[i] = 0;
-    while (csv && luo_csv_next(csv, cells)) {
+    while (rows && luo_repeats_next(rows, cells)) {
         if (!meets(p, cells[LUO_COL_STEPS_t_start_s].number, cells[LUO_COL_STEPS_t_end_s].number))
             continue;
         pair->beside_steps++;
@@ -82,7 +83,7 @@ static luo_status read_steps(luo_arena *arena, const presence *p, luo_job_pair *
     if (pair->beside_steps > 0) pair->beside_step_s = sum / (double)pair->beside_steps;
     for (int i = 0; i < PARTS && pair->beside_steps > 0; i++)
         parts[i] /= (double)pair->beside_steps;
-    return luo_csv_close(csv);
+    return luo_repeats_close(rows);
 }
 
 static void find_part(luo_job_pair *pair, const double parts[PARTS])

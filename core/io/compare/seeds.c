@@ -9,6 +9,7 @@
 #include "core/base/vec.h"
 #include "core/io/compare/compare_internal.h"
 #include "core/io/files.h"
+#include "core/io/result/repeats.h"
 
 enum { POINTS = 240 };
 
@@ -64,10 +65,10 @@ static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
 {
     const double grid_s = s->longest_s / POINTS;
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *csv = luo_result_table(s->arena, run->dir, LUO_TABLE_STEPS, s->diags);
+    luo_repeats *rows = luo_repeats_open(s->arena, run->dir, LUO_TABLE_STEPS, s->diags);
     keeper k = {.step = -1};
     bool ok = true;
-    while (ok && csv && luo_csv_next(csv, c)) {
+    while (ok && rows && luo_repeats_next(rows, c)) {
         const int64_t step = c[LUO_COL_STEPS_step].whole, tokens = c[LUO_COL_STEPS_tokens].whole;
         const double start_s = c[LUO_COL_STEPS_t_start_s].number;
         const double end_s = c[LUO_COL_STEPS_t_end_s].number;
@@ -84,7 +85,7 @@ static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
         k.kept = k.before[step] + tokens;
         k.before[step + 1] = k.kept;
     }
-    const luo_status st = luo_csv_close(csv);
+    const luo_status st = luo_repeats_close(rows);
     hold(&k, INFINITY, grid_s, m->kept);
     free(k.before);
     return ok ? st : luo_err_nomem(&s->err);

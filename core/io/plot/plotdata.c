@@ -8,6 +8,7 @@
 
 #include "core/base/stats.h"
 #include "core/base/vec.h"
+#include "core/io/result/repeats.h"
 #include "core/io/result/table.h"
 
 enum { MEDIAN = 21, POINTS = 1200, MARKS = 400, LABELS = 30 };
@@ -48,9 +49,9 @@ static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list 
                              luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
+    luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_STEPS, diags);
     bool ok = true;
-    while (ok && csv && luo_csv_next(csv, c)) {
+    while (ok && rows && luo_repeats_next(rows, c)) {
         step_row row = {.step = c[LUO_COL_STEPS_step].whole,
                         .tokens = c[LUO_COL_STEPS_tokens].whole,
                         .plan = c[LUO_COL_STEPS_plan].whole,
@@ -60,7 +61,7 @@ static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list 
         for (int i = 0; i < PARTS; i++) row.parts[i] = c[LUO_COL_STEPS_compute_s + i].number;
         ok = add(out, &row);
     }
-    const luo_status st = luo_csv_close(csv);
+    const luo_status st = luo_repeats_close(rows);
     mark_stayed(out);
     return ok ? st : LUO_ENOMEM;
 }
@@ -238,11 +239,11 @@ static luo_status lost_of(luo_arena *arena, luo_table *table, const luo_result *
                           luo_diags *diags, luo_err *err)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_TIMELINE, diags);
+    luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_TIMELINE, diags);
     span *s = NULL;
     int64_t n = 0, cap = 0;
     bool ok = true;
-    while (ok && in && luo_csv_next(in, c)) {
+    while (ok && rows && luo_repeats_next(rows, c)) {
         if (c[LUO_COL_TIMELINE_blocking].whole != 1) continue;
         ok = LUO_VEC_ROOM(s, n, cap);
         if (!ok) break;
@@ -253,7 +254,7 @@ static luo_status lost_of(luo_arena *arena, luo_table *table, const luo_result *
         s[n].lost = strcmp(s[n].kind, "step") != 0;
         n++;
     }
-    luo_status st = luo_csv_close(in);
+    luo_status st = luo_repeats_close(rows);
     if (!ok) st = luo_err_nomem(err);
     int64_t least = INT64_MAX;
     for (int64_t i = n - 1; i >= 0; i--) {

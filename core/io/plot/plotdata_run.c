@@ -8,6 +8,7 @@
 #include "core/base/vec.h"
 #include "core/io/plot/plotdata.h"
 #include "core/io/read/input_tables.h"
+#include "core/io/result/repeats.h"
 #include "core/io/result/table.h"
 
 enum { COLUMNS = 1500, ROWS = 32, LANES = LUO_STREAMS };
@@ -39,9 +40,18 @@ typedef enum slice_kind {
     IO,
     KINDS
 } slice_kind;
-static const char *const kind_names[KINDS] = {
-    "", "forward", "backward", "backward-input", "backward-weight", "recompute", "other", "tp",
-    "pp", "dp",    "move",     "io"};
+static const char *const kind_names[KINDS] = {"",
+                                              "forward",
+                                              "backward",
+                                              "backward-input",
+                                              "backward-weight",
+                                              "recompute",
+                                              "other",
+                                              "tp",
+                                              "pp",
+                                              "dp",
+                                              "move",
+                                              "io"};
 
 typedef struct slice {
     int32_t row, lane, kind, micro_batch;
@@ -58,7 +68,7 @@ typedef struct gantt {
     } row[ROWS];
     int32_t nrows, most; /* most: that may be there; 0: ROWS */
     bool ideal;          /* rows that are read now */
-    luo_map forward; /* (device, op) seen in a forward task */
+    luo_map forward;     /* (device, op) seen in a forward task */
     double start_s, end_s;
 } gantt;
 
@@ -127,9 +137,9 @@ static bool add_slice(gantt *g, const luo_csv_cell *cells)
 }
 
 typedef struct step_choice {
-    int64_t step; /* -1: any */
-    bool by_plan; /* only steps of a plan: */
-    luo_map steps; /* hash of step and attempt: 1 if the plan is theirs */
+    int64_t step;   /* -1: any */
+    bool by_plan;   /* only steps of a plan: */
+    luo_map steps;  /* hash of step and attempt: 1 if the plan is theirs */
     int64_t last;   /* that was met; -1: none */
     luo_str traced; /* "0, 388, 389": steps met */
 } step_choice;
@@ -144,13 +154,13 @@ static luo_status read_steps_of_plan(luo_arena *arena, const luo_result *run, in
                                      step_choice *choice, luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
+    luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_STEPS, diags);
     choice->by_plan = true;
-    while (csv && luo_csv_next(csv, c))
+    while (rows && luo_repeats_next(rows, c))
         if (c[LUO_COL_STEPS_plan].whole == plan)
             luo_map_at(&choice->steps,
                        key_of_step(c[LUO_COL_STEPS_step].whole, c[LUO_COL_STEPS_attempt].whole), 1);
-    return luo_csv_close(csv);
+    return luo_repeats_close(rows);
 }
 
 static bool is_chosen(step_choice *choice, int64_t step, int64_t attempt)
@@ -174,8 +184,8 @@ static luo_status read_ops(luo_arena *arena, const luo_result *run, step_choice 
     bool ok = true, met = false, chosen = false;
     int64_t step = 0, attempt = 0;
     while (ok && csv && luo_csv_next(csv, c)) {
-        const bool same = met && c[LUO_COL_OPS_step].whole == step &&
-                          c[LUO_COL_OPS_attempt].whole == attempt;
+        const bool same =
+            met && c[LUO_COL_OPS_step].whole == step && c[LUO_COL_OPS_attempt].whole == attempt;
         if (!same && chosen) break;
         if (!same) {
             met = true;
@@ -190,17 +200,28 @@ static luo_status read_ops(luo_arena *arena, const luo_result *run, step_choice 
     return ok ? st : LUO_ENOMEM;
 }
 
-/* Names the nodes of the devices that are drawn, if the run says which they are. */
+static void name_node(gantt *g, int64_t device, const char *node)
+{
+    for (int32_t i = 0; i < g->nrows; i++)
+        if (g->row[i].device == device && !g->row[i].node[0])
+            snprintf(g->row[i].node, sizeof g->row[i].node, "%s", node);
+}
+
+/* Names the nodes of the devices that are drawn, if the run says which they are: memory.csv is
+ * there from the beginning, but of devices that share a row it names the first one's alone. */
 static luo_status read_nodes(luo_arena *arena, const luo_result *run, gantt *g, luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    if (!luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_MEMORY)->file)) return LUO_OK;
-    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_MEMORY, diags);
+    if (luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_MEMORY)->file)) {
+        luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_MEMORY, diags);
+        while (rows && luo_repeats_next(rows, c))
+            name_node(g, c[LUO_COL_MEMORY_device].whole, c[LUO_COL_MEMORY_node].text);
+        LUO_TRY(luo_repeats_close(rows));
+    }
+    if (!luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_DEVICES)->file)) return LUO_OK;
+    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_DEVICES, diags);
     while (csv && luo_csv_next(csv, c))
-        for (int32_t i = 0; i < g->nrows; i++)
-            if (g->row[i].device == c[LUO_COL_MEMORY_device].whole)
-                snprintf(g->row[i].node, sizeof g->row[i].node, "%s",
-                         c[LUO_COL_MEMORY_node].text);
+        name_node(g, c[LUO_COL_DEVICES_device].whole, c[LUO_COL_DEVICES_node].text);
     return luo_csv_close(csv);
 }
 
@@ -265,13 +286,14 @@ static void name_of(const gantt *g, int32_t row, char *out, size_t size)
     const int32_t device = g->row[row].device;
     char of[80] = "";
     if (*node) snprintf(of, sizeof of, " %s", node);
-    if (g->row[row].pipeline < 0) snprintf(out, size, "dev %d%s", device, of);
+    if (g->row[row].pipeline < 0)
+        snprintf(out, size, "dev %d%s", device, of);
     else if (device < 0) /* recorded */
         snprintf(out, size, "p%d s%d%s", g->row[row].pipeline, g->row[row].stage,
                  g->row[row].ideal ? " ideal" : "");
     else
-        snprintf(out, size, *node ? "p%d s%d dev %d%s" : "p%d s%d (dev %d)%s",
-                 g->row[row].pipeline, g->row[row].stage, device, of);
+        snprintf(out, size, *node ? "p%d s%d dev %d%s" : "p%d s%d (dev %d)%s", g->row[row].pipeline,
+                 g->row[row].stage, device, of);
 }
 
 /* Runs of equal columns of one lane as rows of the table. */
@@ -367,15 +389,17 @@ static bool add_recorded(gantt *g, const luo_csv_cell *c)
         row_of(g, -1, (int32_t)c[LUO_RE_PIPELINE].whole, (int32_t)c[LUO_RE_STAGE].whole);
     const int32_t lane = lane_of(c[LUO_RE_LANE].text);
     int32_t kind = OTHER;
-    if (lane > 0) kind = TP + lane - 1;
-    else if (strcmp(op, "forward-compute") == 0) kind = FORWARD;
-    else if (strcmp(op, "backward-compute") == 0) kind = BACKWARD;
+    if (lane > 0)
+        kind = TP + lane - 1;
+    else if (strcmp(op, "forward-compute") == 0)
+        kind = FORWARD;
+    else if (strcmp(op, "backward-compute") == 0)
+        kind = BACKWARD;
     g->start_s = g->n ? fmin(g->start_s, start_s) : start_s;
     g->end_s = fmax(g->end_s, end_s);
     if (row < 0) return true;
     if (!LUO_VEC_ROOM(g->at, g->n, g->cap)) return false;
-    g->at[g->n++] =
-        (slice){row, lane, kind, (int32_t)c[LUO_RE_MICRO_BATCH].whole, start_s, end_s};
+    g->at[g->n++] = (slice){row, lane, kind, (int32_t)c[LUO_RE_MICRO_BATCH].whole, start_s, end_s};
     return true;
 }
 
@@ -418,11 +442,11 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
                               luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_MEMORY, diags);
+    luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_MEMORY, diags);
     int32_t cap = 0;
     bool ok = true;
     *n = 0;
-    while (ok && csv && luo_csv_next(csv, c)) {
+    while (ok && rows && luo_repeats_next(rows, c)) {
         const int64_t d = c[LUO_COL_MEMORY_device].whole;
         if (c[LUO_COL_MEMORY_plan].whole != 0 || d < 0 || d >= INT32_MAX / 2) continue;
         if (d >= cap) {
@@ -438,7 +462,7 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
         (*out)[d].pipeline = int_or_none(&c[LUO_COL_MEMORY_pipeline]);
         (*out)[d].stage = int_or_none(&c[LUO_COL_MEMORY_stage]);
     }
-    const luo_status st = luo_csv_close(csv);
+    const luo_status st = luo_repeats_close(rows);
     return ok ? st : LUO_ENOMEM;
 }
 

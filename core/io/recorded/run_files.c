@@ -70,6 +70,9 @@ static void put_cell(luo_str *text, const recorded_run *run, int64_t i, double s
     case LUO_COL_STEPS_grad_norm:
         if (isfinite(x->grad_norm)) luo_str_addf(text, "%.12g", x->grad_norm);
         break;
+    case LUO_COL_STEPS_steps:
+        luo_str_addi(text, 1);
+        break;
     default:
         break;
     }
@@ -99,7 +102,7 @@ static luo_status add_timeline(convert_job *job, const recorded_run *run)
     luo_table_def_header(&text, luo_table_def_at(LUO_TABLE_TIMELINE));
     for (int64_t i = 0; i < run->n; i++) {
         const double end_s = start_s + run->at[i].step_s;
-        luo_str_addf(&text, "%lld,%.9f,%.9f,%s,1,%lld,,,0\n", (long long)i, start_s, end_s,
+        luo_str_addf(&text, "%lld,%.9f,%.9f,%s,1,%lld,,,0,1\n", (long long)i, start_s, end_s,
                      luo_span_kind_name(LUO_SPAN_STEP), (long long)i);
         start_s = end_s;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/io/report/report_internal.h"
+#include "core/io/result/repeats.h"
 
 /* ---- throughput ---- */
 
@@ -27,11 +28,11 @@ static void spread(buckets *b, double start_s, double end_s, double tokens)
 static luo_status read_steps(luo_arena *arena, const luo_result *run, buckets *b, luo_diags *diags)
 {
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
-    while (csv && luo_csv_next(csv, cells))
+    luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_STEPS, diags);
+    while (rows && luo_repeats_next(rows, cells))
         spread(b, cells[LUO_COL_STEPS_t_start_s].number, cells[LUO_COL_STEPS_t_end_s].number,
                cells[LUO_COL_STEPS_tokens].number);
-    return luo_csv_close(csv);
+    return luo_repeats_close(rows);
 }
 
 /* Tokens per second, a number a bucket up to the end of the run. */

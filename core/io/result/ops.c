@@ -212,7 +212,7 @@ static int64_t whole_devices(const luo_op_record *rec, int64_t n, int64_t room, 
 }
 
 /* Operations that may still be kept. By itself the first step, which figures are drawn of, has room
- * of its own: twice that of all others together. */
+ * of its own: no more than twice that of all others together, however large a device of it is. */
 static int64_t room_left(const luo_rundir *dir)
 {
     if (dir->opts.ops_whole > 0 && dir->traced.n == 0) return 2 * dir->opts.ops_limit;
@@ -270,7 +270,7 @@ static luo_status keep_some(luo_rundir *dir, int64_t step, int32_t attempt, doub
     luo_step_result some = *result;
     if (short_of && !is_wanted(dir, step, start_s, result)) return LUO_OK;
     const int64_t share = left / SHARE < whole ? left / SHARE : whole;
-    const int64_t room = first ? left : short_of ? 0 : share;
+    const int64_t room = first ? dir->opts.ops_first : short_of ? 0 : share;
     if (n <= (room < whole ? room : whole))
         return keep_ops(dir, step, attempt, start_s, set, result, err);
     luo_op_record *records = luo_ops_sample(dir, set, result, room, &some.nrecords);

@@ -85,18 +85,27 @@ static void keep_hit(sampler *s)
             keep(s, &s->span[i]);
 }
 
-/* The first device of each stage of pipelines that differ. */
+/* The first device of each stage of a pipeline, as far as they find room. */
+static void keep_stages(sampler *s, int32_t index)
+{
+    for (int32_t i = 0; i < s->nspans; i++)
+        if (s->span[i].of_stage && s->span[i].program->pipeline == index &&
+            s->span[i].n <= s->left)
+            keep(s, &s->span[i]);
+}
+
+/* The first device of each stage of pipelines that differ. Where the first pipeline is too
+ * large, some of its stages are kept. */
 static bool keep_pipelines(sampler *s)
 {
     luo_map kinds = {0};
     bool ok = true;
     for (int32_t p = 0; ok && p < s->npipelines; p++) {
-        if (s->pipeline[p].n == 0 || s->pipeline[p].n > s->left) continue;
+        if (s->pipeline[p].n == 0 || (p > 0 && s->pipeline[p].n > s->left)) continue;
         int64_t *times = luo_map_at(&kinds, s->pipeline[p].kind, 0);
         ok = times != NULL;
         if (!ok || (*times)++ > 0) continue;
-        for (int32_t i = 0; i < s->nspans; i++)
-            if (s->span[i].of_stage && s->span[i].program->pipeline == p) keep(s, &s->span[i]);
+        keep_stages(s, p);
     }
     luo_map_free(&kinds);
     return ok;

@@ -15,64 +15,9 @@
 #include "core/io/write_plan.h"
 #include "core/run/policy/policy.h"
 
-static double wall(const luo_rundir *dir)
+double luo_rundir_wall(const luo_rundir *dir)
 {
     return dir->opts.wall_s ? dir->opts.wall_s(dir->opts.ctx) : 0;
-}
-
-/* The columns from tp_s to dp_s, which stand side by side. */
-static void put_parts(luo_table *table, int32_t tp_s, const luo_parts *p)
-{
-    const double parts[] = {p->tp_s, p->ep_s, p->cp_s, p->pp_s, p->dp_s};
-    for (int32_t i = 0; i < 5; i++) luo_table_num(table, tp_s + i, parts[i]);
-}
-
-static luo_status put_step(void *ctx, const luo_row_step *row, luo_err *err)
-{
-    luo_rundir *dir = ctx;
-    luo_table *table = &dir->table[LUO_TABLE_STEPS];
-    const double now = wall(dir);
-    luo_table_int(table, LUO_COL_STEPS_step, row->step);
-    luo_table_int(table, LUO_COL_STEPS_attempt, row->attempt);
-    luo_table_int(table, LUO_COL_STEPS_plan, row->plan);
-    luo_table_num(table, LUO_COL_STEPS_t_start_s, row->start_s);
-    luo_table_num(table, LUO_COL_STEPS_t_end_s, row->end_s);
-    luo_table_num(table, LUO_COL_STEPS_step_s, row->end_s - row->start_s);
-    luo_table_int(table, LUO_COL_STEPS_sequences, row->sequences);
-    luo_table_int(table, LUO_COL_STEPS_tokens, row->tokens);
-    luo_table_num(table, LUO_COL_STEPS_tokens_per_s, row->tokens_per_s);
-    luo_table_num(table, LUO_COL_STEPS_compute_s, row->parts.compute_s);
-    luo_table_num(table, LUO_COL_STEPS_recompute_s, row->parts.recompute_s);
-    put_parts(table, LUO_COL_STEPS_tp_s, &row->parts);
-    luo_table_num(table, LUO_COL_STEPS_move_s, row->parts.move_s);
-    luo_table_num(table, LUO_COL_STEPS_io_s, row->parts.io_s);
-    luo_table_num(table, LUO_COL_STEPS_bubble_s, row->parts.bubble_s);
-    luo_table_int(table, LUO_COL_STEPS_devices_used, row->devices_used);
-    luo_table_int(table, LUO_COL_STEPS_devices_up, row->devices_up);
-    luo_table_int_opt(table, LUO_COL_STEPS_slowest_device, row->slowest_device);
-    luo_table_num(table, LUO_COL_STEPS_max_slowdown, row->max_slowdown);
-    luo_table_num(table, LUO_COL_STEPS_loss, row->has_loss ? row->loss : NAN);
-    luo_table_num(table, LUO_COL_STEPS_grad_norm, row->has_loss ? row->grad_norm : NAN);
-    luo_table_num(table, LUO_COL_STEPS_wall_s, now - dir->wall_last);
-    dir->wall_last = now;
-    return luo_table_end(table, err);
-}
-
-static luo_status put_timeline(void *ctx, const luo_row_timeline *row, luo_err *err)
-{
-    luo_rundir *dir = ctx;
-    luo_table *table = &dir->table[LUO_TABLE_TIMELINE];
-    luo_table_int(table, LUO_COL_TIMELINE_seq, dir->timeline_seq++);
-    luo_table_num(table, LUO_COL_TIMELINE_t_start_s, row->start_s);
-    luo_table_num(table, LUO_COL_TIMELINE_t_end_s, row->end_s);
-    luo_table_text(table, LUO_COL_TIMELINE_kind, luo_span_kind_name(row->kind));
-    luo_table_int(table, LUO_COL_TIMELINE_blocking, row->blocking);
-    luo_table_int(table, LUO_COL_TIMELINE_step, row->step);
-    luo_table_int_opt(table, LUO_COL_TIMELINE_plan, row->plan);
-    luo_table_text(table, LUO_COL_TIMELINE_event, row->event);
-    luo_table_int(table, LUO_COL_TIMELINE_bytes, row->bytes);
-    LUO_TRY(luo_table_end(table, err));
-    return luo_trace_span(dir->trace, row, err);
 }
 
 /* Notes the devices of a target. One that is drawn from a set, or of links alone, has none. */
@@ -115,37 +60,6 @@ static luo_status put_event(void *ctx, const luo_row_event *row, luo_err *err)
     LUO_TRY(luo_table_end(table, err));
     note_event(dir, row);
     return luo_trace_event(dir->trace, row, err);
-}
-
-static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
-{
-    luo_rundir *dir = ctx;
-    luo_table *table = &dir->table[LUO_TABLE_MEMORY];
-    const luo_cluster *cluster = dir->opts.scenario->cluster;
-    const luo_memory *memory = &row->memory;
-    const int64_t left = row->capacity_bytes - row->reserved_bytes - memory->needed;
-    luo_table_int(table, LUO_COL_MEMORY_plan, row->plan);
-    luo_table_int(table, LUO_COL_MEMORY_device, row->device);
-    luo_table_text(table, LUO_COL_MEMORY_node,
-                   cluster->nodes[cluster->devices[row->device].node].name);
-    luo_table_text(table, LUO_COL_MEMORY_profile, luo_cluster_profile(cluster, row->device)->name);
-    luo_table_int_opt(table, LUO_COL_MEMORY_pipeline, row->pipeline);
-    luo_table_int_opt(table, LUO_COL_MEMORY_stage, row->stage);
-    luo_table_int(table, LUO_COL_MEMORY_capacity_bytes, row->capacity_bytes);
-    luo_table_int(table, LUO_COL_MEMORY_reserved_bytes, row->reserved_bytes);
-    luo_table_int(table, LUO_COL_MEMORY_weights_bytes, memory->weights);
-    luo_table_int(table, LUO_COL_MEMORY_gradients_bytes, memory->gradients);
-    luo_table_int(table, LUO_COL_MEMORY_optimizer_bytes, memory->optimizer);
-    luo_table_int(table, LUO_COL_MEMORY_activations_bytes, memory->activations);
-    luo_table_int(table, LUO_COL_MEMORY_buffers_bytes, memory->buffers);
-    luo_table_int(table, LUO_COL_MEMORY_communicators_bytes, memory->communicators);
-    luo_table_int(table, LUO_COL_MEMORY_peak_bytes, memory->peak);
-    luo_table_int(table, LUO_COL_MEMORY_free_bytes, left);
-    luo_table_int_opt(table, LUO_COL_MEMORY_peak_instruction, memory->peak_instruction);
-    luo_table_text(table, LUO_COL_MEMORY_verdict, left >= 0 ? "fits" : "over");
-    luo_table_int_opt(table, LUO_COL_MEMORY_measured_bytes,
-                      row->measured_bytes > 0 ? row->measured_bytes : -1);
-    return luo_table_end(table, err);
 }
 
 static luo_status put_switch(void *ctx, const luo_row_switch *row, luo_err *err)
@@ -226,7 +140,7 @@ static luo_status put_device(void *ctx, const luo_row_device *row, luo_err *err)
     luo_table_num(table, LUO_COL_DEVICES_up_s, row->up_s);
     luo_table_num(table, LUO_COL_DEVICES_used_s, row->used_s);
     luo_table_num(table, LUO_COL_DEVICES_compute_s, row->parts.compute_s + row->parts.recompute_s);
-    put_parts(table, LUO_COL_DEVICES_tp_s, &row->parts);
+    luo_rundir_put_parts(table, LUO_COL_DEVICES_tp_s, &row->parts);
     luo_table_num(table, LUO_COL_DEVICES_bubble_s, row->parts.bubble_s);
     luo_table_num(table, LUO_COL_DEVICES_mean_slowdown, row->mean_slowdown);
     luo_table_num(table, LUO_COL_DEVICES_caused_slowdown,
@@ -245,6 +159,7 @@ static luo_status boundary(void *ctx, int64_t step, int64_t steps, double t_s, i
 {
     luo_rundir *dir = ctx;
     dir->steps = step > dir->steps ? step : dir->steps;
+    LUO_TRY(luo_rundir_memory_ended(dir, err));
     LUO_TRY(flush(dir, err));
     if (dir->opts.progress) dir->opts.progress(dir->opts.ctx, step, steps, t_s, events);
     return LUO_OK;
@@ -301,13 +216,13 @@ static luo_status put_note(void *ctx, const char *text, luo_err *err)
 }
 
 static const luo_sink functions = {
-    .step = put_step,
-    .timeline = put_timeline,
+    .step = luo_rundir_step,
+    .timeline = luo_rundir_timeline,
     .event = put_event,
     .note = put_note,
     .tell = luo_rundir_tell,
     .plan = put_plan,
-    .memory = put_memory,
+    .memory = luo_rundir_memory,
     .switched = put_switch,
     .truth = put_truth,
     .assignment = put_assignment,
@@ -337,6 +252,7 @@ static void release(luo_rundir *dir)
     free(dir->traced.hit);
     luo_op_texts_free(&dir->op_texts);
     free(dir->plans);
+    free(dir->need);
     free(dir->inputs);
     free(dir->why);
     free(dir->dir);
@@ -373,7 +289,7 @@ static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
     r->sink = functions;
     r->sink.ctx = r;
     leave_out(opts, &r->sink);
-    r->wall_open = r->wall_last = wall(r);
+    r->wall_open = r->wall_last = luo_rundir_wall(r);
     r->dir = strdup(dir);
     r->scratch = luo_arena_new(0);
     r->inputs = calloc((size_t)opts->ninputs + 1, sizeof *r->inputs);
@@ -467,6 +383,7 @@ luo_status luo_rundir_close(luo_rundir *r, luo_run_state state, int exit_code, l
     luo_status first = LUO_OK;
     luo_err now = {0};
     if (!r) return LUO_OK;
+    keep(&first, luo_rundir_put_held(r, &now), err, &now);
     for (int i = 0; i < LUO_RUN_TABLES; i++)
         keep(&first, luo_table_close(&r->table[i], &now), err, &now);
     if (luo_trace_events(r->trace) > 0) keep(&first, write_trace(r, &now), err, &now);

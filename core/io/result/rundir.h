@@ -29,9 +29,10 @@ typedef struct luo_rundir_opts {
     const char *const *inputs; /* paths of every input file, copied into config/ */
     bool keep_programs;
     int64_t ops_limit, trace_limit; /* 0: 2,000,000 each */
-    /* 0: steps were asked for. Else of a traced step of more operations some devices are kept, and
-     * ops_limit is that of all steps behind the first. */
-    int64_t ops_whole;
+    /* 0: steps were asked for. Else of a traced step of more operations some devices are kept,
+     * of the first step so many that they have ops_first, or one; ops_limit is that of all steps
+     * behind the first. */
+    int64_t ops_whole, ops_first;
     luo_diags *diags;               /* warnings go here as well; NULL: nowhere */
     /* Seconds of the wall clock from any origin; NULL: columns wall_ are 0. */
     double (*wall_s)(void *ctx);

@@ -1,6 +1,7 @@
 /* rundir_internal.h: what the files that make up rundir share; not for others. */
 #ifndef LUO_CORE_IO_RESULT_RUNDIR_INTERNAL_H
 #define LUO_CORE_IO_RESULT_RUNDIR_INTERNAL_H
+#include "core/io/result/repeats.h"
 #include "core/io/result/rundir.h"
 #include "core/io/result/table.h"
 #include "core/io/trace/trace.h"
@@ -50,6 +51,10 @@ struct luo_rundir {
     char *why; /* the last error in the log */
     double wall_open, wall_last;
     int64_t timeline_seq, event_seq, switch_seq, steps;
+    luo_step_repeats held_steps; /* rows that wait for their equals */
+    luo_span_repeats held_spans;
+    luo_row_memory *need; /* of a plan's devices, until its last row has come */
+    int32_t nneed, cap_need;
     luo_rundir_input *inputs;
     luo_rundir_plan *plans;
     int32_t nplans, cap_plans;
@@ -79,6 +84,18 @@ luo_status luo_rundir_link_windows(void *ctx, const luo_link_windows *windows,
                                    const luo_link_use *use, double total_s, luo_err *err);
 luo_status luo_rundir_comm(void *ctx, int32_t plan, const luo_programs *set,
                            const luo_comm_use *use, int32_t n, luo_err *err);
+/* put_rows.c: rows of steps, spans and devices, of which those that repeat are one. */
+luo_status luo_rundir_step(void *ctx, const luo_row_step *row, luo_err *err);
+luo_status luo_rundir_timeline(void *ctx, const luo_row_timeline *row, luo_err *err);
+luo_status luo_rundir_memory(void *ctx, const luo_row_memory *row, luo_err *err);
+/* Writes the devices of the plan at hand: its last row has come. */
+luo_status luo_rundir_memory_ended(luo_rundir *dir, luo_err *err);
+/* Writes all that waits. */
+luo_status luo_rundir_put_held(luo_rundir *dir, luo_err *err);
+/* rundir.c: seconds of the wall clock; 0 where none is given. */
+double luo_rundir_wall(const luo_rundir *dir);
+/* The columns from tp_s to dp_s, which stand side by side. */
+void luo_rundir_put_parts(luo_table *table, int32_t tp_s, const luo_parts *p);
 /* summary.c */
 luo_status luo_rundir_tell(void *ctx, const char *text, luo_err *err);
 luo_status luo_rundir_summary(void *ctx, const luo_run_summary *summary, luo_err *err);

@@ -9,6 +9,7 @@
 #include "core/base/quantity.h"
 #include "core/base/vec.h"
 #include "core/base/words.h"
+#include "core/io/result/repeats.h"
 #include "core/io/result/result.h"
 #include "core/io/trace/trace_cluster.h"
 
@@ -275,6 +276,14 @@ static luo_csv *open_table(table *t, const char *file, luo_table_id id)
     return t->csv;
 }
 
+/* Of a table whose rows may stand for several. */
+static luo_repeats *open_repeats(table *t, luo_table_id id)
+{
+    luo_repeats *rows = luo_repeats_open(t->arena, t->dir, id, t->diags);
+    t->csv = rows ? luo_repeats_csv(rows) : NULL;
+    return rows;
+}
+
 static int32_t whole_or_none(const luo_csv_cell *cell)
 {
     return cell->given ? (int32_t)cell->whole : -1;
@@ -362,8 +371,9 @@ static luo_status read_steps(table *t)
     const char *file = luo_table_def_at(LUO_TABLE_STEPS)->file;
     bool ok = true;
     if (!luo_result_has(t->dir, file)) return LUO_OK;
-    if (!open_table(t, file, LUO_TABLE_STEPS)) return nomem(t);
-    while (ok && luo_csv_next(t->csv, cells)) {
+    luo_repeats *rows = open_repeats(t, LUO_TABLE_STEPS);
+    if (!rows) return nomem(t);
+    while (ok && luo_repeats_next(rows, cells)) {
         const int64_t key[] = {cells[LUO_COL_STEPS_step].whole, cells[LUO_COL_STEPS_attempt].whole};
         int64_t *at = luo_map_at(&t->step_of, luo_hash_bytes(LUO_HASH_EMPTY, key, sizeof key), 0);
         ok = at && LUO_VEC_ROOM(t->step, t->nsteps, t->cap_steps);
@@ -374,7 +384,7 @@ static luo_status read_steps(table *t)
         t->step[t->nsteps++] = one;
         *at = t->nsteps;
     }
-    const luo_status closed = luo_csv_close(t->csv);
+    const luo_status closed = luo_repeats_close(rows);
     return ok ? closed : nomem(t);
 }
 
@@ -385,8 +395,9 @@ static luo_status read_spans(table *t)
     luo_err err = {0};
     luo_status st = LUO_OK;
     if (!luo_result_has(t->dir, file)) return LUO_OK;
-    if (!open_table(t, file, LUO_TABLE_TIMELINE)) return nomem(t);
-    while (st == LUO_OK && luo_csv_next(t->csv, cells)) {
+    luo_repeats *rows = open_repeats(t, LUO_TABLE_TIMELINE);
+    if (!rows) return nomem(t);
+    while (st == LUO_OK && luo_repeats_next(rows, cells)) {
         luo_row_timeline row = {
             .kind = (luo_span_kind)word_of(t, cells, LUO_COL_TIMELINE_kind, "kind", span_word),
             .blocking = cells[LUO_COL_TIMELINE_blocking].whole != 0,
@@ -398,7 +409,7 @@ static luo_status read_spans(table *t)
             time_of(t, cells, LUO_COL_TIMELINE_t_end_s, "t_end_s", &row.end_s))
             st = luo_trace_span(t->trace, &row, &err);
     }
-    const luo_status closed = luo_csv_close(t->csv);
+    const luo_status closed = luo_repeats_close(rows);
     return st == LUO_OK ? closed : luo_diags_err(t->diags, &err);
 }
 
