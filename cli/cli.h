@@ -55,6 +55,9 @@ luo_status luo_cli_note(luo_cli *cli, luo_severity severity, const char *fmt, ..
 luo_status luo_cli_fail(luo_cli *cli, luo_status st, const luo_err *err);
 /* Prints diagnostics not printed yet to stderr. */
 void luo_cli_flush(luo_cli *cli);
+/* Obeys --progress of a verb that has it: a descriptor of its own, as the processes of seeds write
+ * their messages into files. Errors: LUO_EUSAGE a word that is no way; LUO_EIO stderr is closed. */
+luo_status luo_cli_open_progress(luo_cli *cli, luo_err *err);
 /* Text answer: to stdout, or to stderr with --json. */
 FILE *luo_cli_out(const luo_cli *cli);
 /* Checks the number of positional arguments. Errors: LUO_EUSAGE. */

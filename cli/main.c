@@ -1,5 +1,4 @@
 /* main.c: finds the verb, runs it, prints what went wrong, returns the exit code. */
-#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -56,24 +55,14 @@ static void print_document(luo_cli *cli, int code)
     puts(luo_str_get(&cli->document));
 }
 
-/* A descriptor of its own, as the processes of seeds write their messages into files. */
-static luo_status open_progress(luo_cli *cli, luo_err *err)
-{
-    static const char *const ways[] = {"auto", "json"};
-    int way;
-    LUO_TRY(luo_args_choice(&cli->args, "progress", 0, ways, 2, &way, err));
-    cli->progress_fd = way == 1 ? fcntl(2, F_DUPFD_CLOEXEC, 3) : -1;
-    if (way == 0 || cli->progress_fd >= 0) return LUO_OK;
-    return luo_err_set(err, LUO_EIO, "`--progress json` writes to stderr, which is closed.");
-}
-
 static luo_status check_common(luo_cli *cli, const luo_verb *v)
 {
     static const char *const colors[] = {"auto", "always", "never"};
     luo_err err = {0};
     int which;
     luo_status st = luo_args_choice(&cli->args, "color", 0, colors, 3, &which, &err);
-    if (st == LUO_OK) st = open_progress(cli, &err);
+    /* Not every planner has --progress: `plan` asks once it knows which one is meant. */
+    if (st == LUO_OK && strcmp(v->name, "plan") != 0) st = luo_cli_open_progress(cli, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     for (int i = 0; i < cli->args.nset; i++) {
         if (strcmp(cli->args.set[i].option->name, "limit") != 0) continue;

@@ -1,4 +1,5 @@
 /* report.c: errors, warnings and notes on stderr (docs/results.md#exit-codes-and-messages). */
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,16 @@ void luo_cli_flush(luo_cli *cli)
         cli->printed = d;
     }
     print_dropped(&cli->diags);
+}
+
+luo_status luo_cli_open_progress(luo_cli *cli, luo_err *err)
+{
+    static const char *const ways[] = {"auto", "json"};
+    int way;
+    LUO_TRY(luo_args_choice(&cli->args, "progress", 0, ways, 2, &way, err));
+    cli->progress_fd = way == 1 ? fcntl(2, F_DUPFD_CLOEXEC, 3) : -1;
+    if (way == 0 || cli->progress_fd >= 0) return LUO_OK;
+    return luo_err_set(err, LUO_EIO, "`--progress json` writes to stderr, which is closed.");
 }
 
 static luo_status add(luo_cli *cli, luo_severity severity, luo_status st, const char *fmt,

@@ -123,6 +123,7 @@ luo_status luo_verb_plan_run(luo_cli *cli)
     const luo_planner *planner = luo_planner_find(name);
     if (!planner) return luo_planner_unknown(cli, name);
     luo_status st = check_options(&cli->args, planner, &err);
+    if (st == LUO_OK) st = luo_cli_open_progress(cli, &err);
     if (st == LUO_OK) st = planner->run(cli, &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }

@@ -158,16 +158,25 @@ static luo_diag *append_diag(luo_diags *diags, luo_severity severity, luo_status
     return x;
 }
 
+/* A file that one command reads several times has its notes once. */
+static bool has_note(const luo_diags *diags, const luo_err *err)
+{
+    for (const luo_diag *d = diags->first; d; d = d->next)
+        if (d->severity == LUO_NOTE && d->err.line == err->line && d->err.col == err->col &&
+            strcmp(d->err.path, err->path) == 0 && strcmp(d->err.text, err->text) == 0)
+            return true;
+    return false;
+}
+
 luo_status luo_diags_vadd(luo_diags *diags, luo_severity severity, luo_status st, const char *path,
                           int line, int col, const char *fmt, va_list ap)
 {
+    luo_err err = {.st = st, .line = line, .col = col};
+    luo_utf8_show(err.path, sizeof err.path, path ? path : "");
+    format(err.text, sizeof err.text, fmt, ap);
+    if (severity == LUO_NOTE && path && has_note(diags, &err)) return st;
     luo_diag *x = append_diag(diags, severity, st, path ? path : "");
-    if (!x) return st;
-    x->err.st = st;
-    x->err.line = line;
-    x->err.col = col;
-    luo_utf8_show(x->err.path, sizeof x->err.path, path ? path : "");
-    format(x->err.text, sizeof x->err.text, fmt, ap);
+    if (x) x->err = err;
     return st;
 }
 

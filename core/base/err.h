@@ -83,7 +83,8 @@ typedef struct luo_diags {
 } luo_diags;
 
 void luo_diags_init(luo_diags *diags, luo_arena *arena);
-/* Appends; returns st. path may be NULL. Owner: everything is copied into the arena. */
+/* Appends; returns st. path may be NULL. A note on a file that is there already is not said again.
+ * Owner: everything is copied into the arena. */
 luo_status luo_diags_add(luo_diags *diags, luo_severity severity, luo_status st, const char *path,
                          int line, int col, const char *fmt, ...) LUO_PRINTF(7, 8);
 /* Are the next errors of that file (NULL: without one) only counted? */

@@ -14,7 +14,7 @@ done
 "$LUOSHU" >out; echo "exit $? $(wc -c <out)"
 "$LUOSHU" --help | head -n 1; "$LUOSHU" -h | tail -n 1
 # Options of other verbs and of other tools.
-for o in "sim --sync bsp" "run x --moe layer" "sim x --tp 3" "plan uniform --gbs 3" "plan uniform --seq-len 3" "sim x --trace all"; do "$LUOSHU" $o; done
+for o in "sim --sync bsp" "run x --moe layer" "sim x --tp 3" "plan uniform --gbs 3" "plan uniform --seq-len 3" "sim x --trace all" "plan uniform --progress x" "plan auto --progress x"; do "$LUOSHU" $o; done
 # Planners: what the help of one lists is taken, and what only others list is refused.
 planners=$("$LUOSHU" plan --help | awk '/^planners:/ {on=1; next} /^`/ {on=0} on {print $1}')
 for planner in $planners; do

@@ -489,8 +489,29 @@ START_TEST(kept_row)
 }
 END_TEST
 
+/* A command that reads a file several times has its notes once. */
+START_TEST(read_twice)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const char *names[] = {"a.json", "a.json", "b.json"};
+    luo_diags diags;
+    luo_model *model;
+    int notes = 0;
+    luo_diags_init(&diags, arena);
+    for (int i = 0; i < LUO_ROWS(names); i++) {
+        const luo_source src = {
+            .name = names[i], .text = published[0].text, .len = strlen(published[0].text)};
+        ck_assert_int_eq(luo_read_model_text(arena, &src, NULL, &model, &diags), LUO_OK);
+    }
+    for (const luo_diag *d = diags.first; d; d = d->next) notes++;
+    ck_assert_int_eq(notes, 2);
+    luo_arena_free(arena);
+}
+END_TEST
+
 LUO_SUITE("io.hf", LUO_T_N(published_row, LUO_ROWS(published)),
           LUO_T_N(window_row, LUO_ROWS(windows)), LUO_T(positions_are_scaled),
           LUO_T(details_of_types), LUO_T(all_are_computed),
           LUO_T_N(refused_row, LUO_ROWS(refused)),
-          LUO_T_N(keys_not_used, 3), LUO_T(with_set), LUO_T_N(kept_row, LUO_ROWS(kept)))
+          LUO_T_N(keys_not_used, 3), LUO_T(read_twice),
+          LUO_T(with_set), LUO_T_N(kept_row, LUO_ROWS(kept)))
