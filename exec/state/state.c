@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/io/checkpoint/checkpoint_info.h"
 #include "exec/bind/cells.h"
 #include "exec/state/state_internal.h"
 
@@ -169,13 +170,30 @@ static luo_status check_unused(const loader *l)
     return LUO_OK;
 }
 
+/* All experts of a layer in one tensor, and latent attention whose shared keys are a tensor of their
+ * own: no published file has these names. */
+static luo_status check_older(const luo_tensor_file *file, luo_err *err)
+{
+    static const char *const names[] = {".mlp.experts.gate_proj.weight",
+                                        ".self_attn.k_shared_proj.weight"};
+    for (int32_t i = 0; i < file->head.n; i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            char what[256];
+            const char *name = file->head.at[i].name;
+            if (!strstr(name, names[k])) continue;
+            snprintf(what, sizeof what, "`%.80s` has `%.80s`", file->path, name);
+            return luo_checkpoint_older(what, err);
+        }
+    return LUO_OK;
+}
+
 luo_status luo_state_fill(const luo_state *state, const luo_model *model,
                           const luo_tensor_file *file, luo_array which, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(0);
     loader l = {.arena = arena, .model = model, .file = file, .which = which, .err = err};
     l.used = arena ? LUO_NEW_N(arena, bool, file->head.n) : NULL;
-    luo_status st = l.used ? LUO_OK : luo_err_nomem(err);
+    luo_status st = l.used ? check_older(file, err) : luo_err_nomem(err);
     if (st == LUO_OK) st = luo_hf_config(model, model->dtype, NULL, &l.layout, err);
     for (int32_t i = 0; st == LUO_OK && i < state->n; i++)
         st = load_piece(&l, &state->at[i], state->elem);

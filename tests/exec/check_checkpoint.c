@@ -419,6 +419,9 @@ static const struct {
     {"\"seed\": 42", "\"seeds\": 42", "unknown key `seeds`; did you mean `seed`?"},
     {"\"10000\"", "\"many\"", "`rope_base` is the text \"many\"; a number as text is expected."},
     {"0000000000abcdef", "xyz", "`plan` is the text \"xyz\"; a hash of 16 digits is expected."},
+    {"\"family\": \"llama\"", "\"family\": \"moe\"",
+     "the checkpoint is of model `test-llama` with `family` moe; llama is expected for model "
+     "`test-llama`."},
     {"\"rmsnorm\"", "\"rms\"", "`norm` is `rms`; did you mean `rmsnorm`?"},
 };
 
@@ -447,6 +450,25 @@ START_TEST(another_run)
     luo_str_free(&changed);
     state_close(&w);
     remove_all(dir);
+}
+END_TEST
+
+/* The facts of experts were not in the state.json of before. */
+START_TEST(older)
+{
+    luo_model written = {.name = "m", .family = LUO_FAMILY_MOE}, mine = written;
+    luo_err err = {0};
+    mine.moe.experts = 8;
+    ck_assert_int_eq(luo_checkpoint_same_model(&written, &mine, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text,
+                     "the checkpoint says no `experts` of its model, as luoshu wrote it before it "
+                     "had the names of Hugging Face types; convert it as "
+                     "docs/formats.md#older-checkpoints says, or go on with the luoshu that wrote "
+                     "it.");
+    written.moe.experts = 4;
+    ck_assert_int_eq(luo_checkpoint_same_model(&written, &mine, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "the checkpoint is of model `m` with `experts` 4; 8 is expected for "
+                               "model `m`.");
 }
 END_TEST
 
@@ -663,7 +685,7 @@ END_TEST
 
 LUO_SUITE("exec.checkpoint", LUO_T(any_plan_to_any), LUO_T(contents), LUO_T(kept),
           LUO_T(same_step_again), LUO_T(finding), LUO_T(damaged), LUO_T(nothing_to_find),
-          LUO_T(names_of_folders), LUO_T_N(another_run, LUO_ROWS(others)),
+          LUO_T(names_of_folders), LUO_T_N(another_run, LUO_ROWS(others)), LUO_T(older),
           LUO_T(killed_while_saving), LUO_T(killed_by_the_clock), LUO_T_N(disk_full, 6),
           LUO_T(disk_full_of_weights), LUO_T(no_folder), LUO_T(folder_is_a_link),
           LUO_T(links_inside))

@@ -215,9 +215,21 @@ bool luo_checkpoint_model_value(const luo_model *model, const char *key, char *b
     return false;
 }
 
+luo_status luo_checkpoint_older(const char *what, luo_err *err)
+{
+    return luo_err_set(err, LUO_EINPUT,
+                       "%s, as luoshu wrote it before it had the names of Hugging Face types; convert "
+                       "it as docs/formats.md#older-checkpoints says, or go on with the luoshu that "
+                       "wrote it.",
+                       what);
+}
+
 luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *mine, luo_err *err)
 {
     char theirs[40], ours[40];
+    if (written->family == LUO_FAMILY_MOE && mine->family == LUO_FAMILY_MOE &&
+        written->moe.experts == 0)
+        return luo_checkpoint_older("the checkpoint says no `experts` of its model", err);
     for (const luo_doc_field *f = model_fields + 1; f->key; f++) { /* names may differ */
         print(f, written, theirs, sizeof theirs);
         print(f, mine, ours, sizeof ours);

@@ -21,6 +21,8 @@ luo_status luo_checkpoint_info_read(luo_arena *arena, const char *path, luo_chec
                                     luo_err *err);
 luo_status luo_checkpoint_info_read_text(luo_arena *arena, const luo_source *src,
                                          luo_checkpoint_info *out, luo_err *err);
+/* The sentence on a checkpoint of another layout: what tells that it is one. Returns LUO_EINPUT. */
+luo_status luo_checkpoint_older(const char *what, luo_err *err);
 /* LUO_OK if a checkpoint of `written` continues a run of `mine`. Errors: LUO_EINPUT with the first
  * key in which they differ (the names may). */
 luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *mine, luo_err *err);
