@@ -649,7 +649,7 @@ const luo_verb luo_verbs[] = {
      replay_options,
      N(replay_options),
      "attribution.csv, devices.csv, compare_steps.csv, compare_steps-ideal.csv, recorded.csv, "
-     "ideal.csv, op_times.csv, summary.json, plots/; with --scenario the scenario",
+     "ideal.csv, summary.json, plots/; with --scenario the scenario",
      {"luoshu replay scenarios/examples/recorded.csv --out replay --force",
       "luoshu replay scenarios/examples/recorded.csv --steps 0 --plots off --out replay --force"},
      "0 2 3 4",

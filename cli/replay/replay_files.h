@@ -4,10 +4,10 @@
 #include "cli/cli.h"
 #include "core/run/replay/replay.h"
 
-/* Timelines and times in the folder, and how each begins. */
+/* Timelines in the folder, and how each begins. */
 #define LUO_REPLAY_RECORDED "recorded.csv"
 #define LUO_REPLAY_IDEAL "ideal.csv"
-#define LUO_REPLAY_TIMES "op_times.csv"
+#define LUO_REPLAY_TIMES "op_times.csv" /* of an older luoshu; --force removes it */
 #define LUO_REPLAY_SAYS "# luoshu replay: "
 
 typedef struct luo_replay_files {
@@ -18,7 +18,7 @@ typedef struct luo_replay_files {
 } luo_replay_files;
 
 /* Writes attribution.csv, compare_steps.csv, compare_steps-ideal.csv, devices.csv, the first step
- * as recorded.csv and ideal.csv, ideal durations as op_times.csv, and summary.json into dir, which
+ * as recorded.csv and ideal.csv, and summary.json, which has the ideal durations, into dir, which
  * is there. Errors: LUO_EIO; LUO_ENOMEM. */
 luo_status luo_replay_files_write(luo_cli *cli, const luo_replay_files *files, luo_err *err);
 /* The answer first, then who is slow. */

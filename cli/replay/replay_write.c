@@ -5,7 +5,6 @@
 #include "cli/replay/replay_files.h"
 #include "cli/sync/sync_write.h"
 #include "core/io/io.h"
-#include "core/io/read/input_tables.h"
 #include "core/io/recorded/recorded.h"
 #include "core/io/result/table.h"
 #include "core/run/parts.h"
@@ -169,26 +168,6 @@ static luo_status write_timelines(luo_cli *cli, const luo_replay_files *f, doubl
     return write_text(cli, f, LUO_REPLAY_IDEAL, &text, err);
 }
 
-/* Ideal durations under the names of the recording. */
-static luo_status write_times(luo_cli *cli, const luo_replay_files *f, luo_err *err)
-{
-    const luo_replay *r = f->replay;
-    luo_str text = {0};
-    luo_str_add(&text, LUO_REPLAY_SAYS "ideal durations of whole operations\n");
-    for (int i = 0; i < luo_input_table_op_times.n; i++)
-        luo_str_addf(&text, "%s%s", i ? "," : "", luo_input_table_op_times.columns[i].name);
-    luo_str_addc(&text, '\n');
-    for (int op = 0; op < LUO_REPLAY_OPS; op++) {
-        int64_t n = 0;
-        for (int32_t v = 0; v < r->nodes; v++) n += (int)r->node[v].op == op;
-        if (n == 0) continue;
-        luo_str_addf(&text, "%s,bf16,0,0,0,%.3f,%lld,calibration\n",
-                     luo_replay_op_name((luo_replay_op)op), 1e6 * r->ideal_s[op],
-                     (long long)(n * r->pipelines * r->steps));
-    }
-    return write_text(cli, f, LUO_REPLAY_TIMES, &text, err);
-}
-
 /* ---- summary.json ---- */
 
 static void write_facts(luo_jsonw *json, const void *ctx)
@@ -228,6 +207,5 @@ luo_status luo_replay_files_write(luo_cli *cli, const luo_replay_files *f, luo_e
     LUO_TRY(write_steps(f, "compare_steps-ideal.csv", x->real_s, NULL, err));
     LUO_TRY(write_devices(cli, f, end_s, err));
     LUO_TRY(write_timelines(cli, f, end_s, err));
-    LUO_TRY(write_times(cli, f, err));
     return luo_sync_write_summary(cli, f->dir, write_facts, f, err);
 }

@@ -158,13 +158,18 @@ static luo_diag *append_diag(luo_diags *diags, luo_severity severity, luo_status
     return x;
 }
 
-/* A file that one command reads several times has its notes once. */
+/* A file that one command reads several times has its notes once, whichever file named it: that
+ * stands in brackets behind the sentence by now. */
 static bool has_note(const luo_diags *diags, const luo_err *err)
 {
-    for (const luo_diag *d = diags->first; d; d = d->next)
+    const size_t n = strlen(err->text);
+    for (const luo_diag *d = diags->first; d; d = d->next) {
+        const char *text = d->err.text;
         if (d->severity == LUO_NOTE && d->err.line == err->line && d->err.col == err->col &&
-            strcmp(d->err.path, err->path) == 0 && strcmp(d->err.text, err->text) == 0)
+            strcmp(d->err.path, err->path) == 0 && strncmp(text, err->text, n) == 0 &&
+            (text[n] == '\0' || strncmp(text + n, " (in ", 5) == 0))
             return true;
+    }
     return false;
 }
 

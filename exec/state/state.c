@@ -170,8 +170,8 @@ static luo_status check_unused(const loader *l)
     return LUO_OK;
 }
 
-/* All experts of a layer in one tensor, and latent attention whose shared keys are a tensor of their
- * own: no published file has these names. */
+/* All experts of a layer in one tensor, and latent attention whose shared keys are a tensor of
+ * their own: no published file has these names. */
 static luo_status check_older(const luo_tensor_file *file, luo_err *err)
 {
     static const char *const names[] = {".mlp.experts.gate_proj.weight",

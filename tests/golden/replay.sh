@@ -33,7 +33,7 @@ node_groups:
 fabric: {kind: single, hop_latency_us: 0.5}
 X
 "$LUOSHU" import stragglers flat.csv --model model.yaml --out rec --quiet >/dev/null; mkdir sub
-r rec/recorded.csv --plots off --out sc --scenario sub/slow.yaml --model model.yaml --cluster lab.yaml | tail -n 5; cat sub/slow.yaml sc/op_times.csv; "$LUOSHU" check sub/slow.yaml sc/op_times.csv
+r rec/recorded.csv --plots off --out sc --scenario sub/slow.yaml --model model.yaml --cluster lab.yaml | tail -n 5; cat sub/slow.yaml; "$LUOSHU" check sub/slow.yaml
 "$LUOSHU" sim sub/slow.yaml --policies static --plots off --out simulated >/dev/null && cut -d, -f2 simulated/static/steps.csv | sort | uniq -c; grep -c fired simulated/static/events.csv
 again="rec/recorded.csv --plots off --out sc --force --model model.yaml --cluster lab.yaml"
 r $again --scenario sub/slow.yaml >/dev/null; r $again; r $again --scenario none/slow.yaml; r $again --scenario s.yaml --plan missing.json

@@ -218,9 +218,9 @@ bool luo_checkpoint_model_value(const luo_model *model, const char *key, char *b
 luo_status luo_checkpoint_older(const char *what, luo_err *err)
 {
     return luo_err_set(err, LUO_EINPUT,
-                       "%s, as luoshu wrote it before it had the names of Hugging Face types; convert "
-                       "it as docs/formats.md#older-checkpoints says, or go on with the luoshu that "
-                       "wrote it.",
+                       "%s, as luoshu wrote it before it had the names of Hugging Face types; "
+                       "convert it as docs/formats.md#older-checkpoints says, or go on with the "
+                       "luoshu that wrote it.",
                        what);
 }
 
