@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The page of `luoshu report`, by its text and in a headless Chromium: it opens from disk, says nothing on the console,
-# asks for nothing from elsewhere, sorts its table, shows a slice that is clicked, and stays under 5 MB.
+# asks for nothing from elsewhere, sorts its table, shows a slice that is clicked and what links carry under the pointer, opens
+# what is closed for print, and stays under 5 MB.
 set -u
 L=${LUOSHU:-$PWD/luoshu} S=$PWD/scenarios
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
@@ -60,6 +61,16 @@ const wait = setInterval(() => {
   const at = (type, x, y) => canvas.dispatchEvent(new PointerEvent(type, {clientX: box.left + x, clientY: box.top + y, pointerId: 1, bubbles: true}));
   for (let x = 130; x < 600; x += 7) { at("pointerdown", x, 30); at("pointerup", x, 30); }
   canvas.dispatchEvent(new WheelEvent("wheel", {deltaY: -400, clientX: box.left + 300, clientY: box.top + 30, cancelable: true}));
+  const over = document.querySelector("#traffic-over-run .u-over"), frame = over.getBoundingClientRect();
+  over.dispatchEvent(new MouseEvent("mousemove", {clientX: frame.left + frame.width / 2, clientY: frame.top + 20, bubbles: true}));
+  setTimeout(() => {
+    document.documentElement.dataset.links = [...document.querySelectorAll("#traffic-over-run .u-value")].map(v => v.textContent).join("; ");
+    window.dispatchEvent(new Event("beforeprint"));
+    const closed = () => document.querySelectorAll("#assumptions details:not([open]), #origin details:not([open])").length;
+    const onPaper = closed();
+    window.dispatchEvent(new Event("afterprint"));
+    document.documentElement.dataset.closed = `${onPaper} of ${closed()}`;
+  }, 200);
   document.documentElement.dataset.clicked = "1";
 }, 50);
 </script>
@@ -69,6 +80,8 @@ dom clicked.html >dom.html
 check "clicked" grep -q 'data-clicked="1"' dom.html
 check "sorted by goodput" grep -q 'data-sorted="1"' dom.html
 check "a slice says what it is" grep -qE 'id="slice"[^>]*>[^<]* on (compute|tp|pp|dp), device [0-9]+ \(pipeline' dom.html
+check "links under the pointer" grep -qE 'data-links="[0-9.]+ (s|ms|us) to [0-9.]+ (s|ms|us); [0-9.e-]+ %, [0-9.]+ [GMk]B/s' dom.html
+check "nothing is closed on paper" grep -q 'data-closed="0 of 4"' dom.html
 check "console after clicks" eval "! grep -E 'CONSOLE' '$tmp/console'"
 dom evil/report.html >dom.html
 check "hostile names run nothing" eval "grep -q 'data-ready=\"1\"' dom.html && ! grep -q '<title>1</title>' dom.html"

@@ -35,46 +35,56 @@ for (const table of document.querySelectorAll("table.sorts"))
   [...table.tHead.rows[0].cells].forEach((head, i) => head.addEventListener("click", () => sortBy(head, i)));
 
 // ---- charts ----
+const repaint = []; // what draws again in the colours and at the width that hold now
 const seconds = s => s === 0 ? "0" : s >= 7200 ? (s / 3600).toPrecision(4) + " h" : s >= 1 ? +s.toPrecision(5) + " s"
   : s >= 1e-3 ? +(s * 1e3).toPrecision(5) + " ms" : +(s * 1e6).toPrecision(5) + " us";
 const short = v => v >= 1e9 ? +(v / 1e9).toPrecision(3) + "G" : v >= 1e6 ? +(v / 1e6).toPrecision(3) + "M"
   : v >= 1e4 ? +(v / 1e3).toPrecision(3) + "k" : String(+v.toPrecision(3));
 const axis = label => ({label, stroke: css("--ink"), grid: {stroke: css("--line"), width: 0.5},
                         ticks: {stroke: css("--line")}, labelFont: "13px sans-serif", font: "12px sans-serif"});
-const chart = (place, xs, series, unit, x, more) => new uPlot({
-  width: place.clientWidth || 1100, height: 300, cursor: {focus: {prox: 30}},
-  scales: {x: {time: false}, y: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1]}},
-  axes: [axis(x.label),
-         {...axis(unit), size: 70, values: (u, v) => v.map(short)}],
-  series: [{label: "at", value: (u, v) => v == null ? "-" : seconds(v * x.unit)},
-           ...series.map((s, i) => ({label: s.name, stroke: colour(i), dash: dashes[i % 8], width: 1.6,
-                                     points: {show: false}, value: (u, v) => v == null ? "-" : short(v)}))],
-  ...more,
-}, [xs.map(t => t / x.unit), ...series.map(s => s.at)], place);
+const charts = new Map(); // by place: a chart that is drawn again takes the place of the one before
+const chart = (place, xs, series, unit, x, more) => {
+  if (charts.has(place)) charts.get(place).destroy();
+  charts.set(place, new uPlot({
+    width: place.clientWidth || 1100, height: 300,
+    scales: {x: {time: false}, y: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1]}},
+    axes: [axis(x.label),
+           {...axis(unit), size: 70, values: (u, v) => v.map(short)}],
+    ...more,
+    cursor: {focus: {prox: 30}, ...more.cursor},
+    series: [{label: "at", value: (u, v) => v == null ? "-" : seconds(v * x.unit), ...more.at},
+             ...series.map((s, i) => ({label: s.name, stroke: colour(i), dash: dashes[i % 8], width: widthOf(i, series.length),
+                                       points: {show: false}, value: (u, v) => v == null ? "-" : short(v), ...s.more}))],
+  }, [xs.map(t => t / x.unit), ...series.map(s => s.at)], place));
+};
+// Lines that lie upon each other: the first is the widest and shows beside those above it.
+const widthOf = (i, n) => 1.5 + 0.6 * Math.max(0, Math.min(n, 6) - 1 - i);
+const runTime = end => end > 7200 ? {label: "run time, h", unit: 3600} : {label: "run time, s", unit: 1};
+const drawEvents = (u, events, unit) => {
+  const {ctx, bbox} = u;
+  ctx.save();
+  ctx.strokeStyle = css("--quiet");
+  ctx.setLineDash([3, 3]);
+  for (const [t] of events) {
+    const at = u.valToPos(t / unit, "x", true);
+    if (at < bbox.left || at > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+};
 
 const drawRate = data => {
   const points = Math.max(...data.runs.map(r => r.rate.length), 1);
   const xs = Array.from({length: points}, (_, i) => (i + 0.5) * data.width_s);
   const series = data.runs.map(r => ({name: r.name, at: xs.map((_, i) => r.rate[i] ?? null)}));
   const end = points * data.width_s;
-  const x = end > 7200 ? {label: "run time, h", unit: 3600} : {label: "run time, s", unit: 1};
+  const x = runTime(end);
   let near = -1; // the run whose line the pointer is nearest to
-  const marks = u => {
-    const events = near >= 0 ? data.runs[near].events : data.runs.length === 1 ? data.runs[0].events : [];
-    const {ctx, bbox} = u;
-    ctx.save();
-    ctx.strokeStyle = css("--quiet");
-    ctx.setLineDash([3, 3]);
-    for (const [t] of events) {
-      const at = u.valToPos(t / x.unit, "x", true);
-      if (at < bbox.left || at > bbox.left + bbox.width) continue;
-      ctx.beginPath();
-      ctx.moveTo(at, bbox.top);
-      ctx.lineTo(at, bbox.top + bbox.height);
-      ctx.stroke();
-    }
-    ctx.restore();
-  };
+  const marks = u =>
+    drawEvents(u, near >= 0 ? data.runs[near].events : data.runs.length === 1 ? data.runs[0].events : [], x.unit);
   const say = u => {
     const t = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") * x.unit : null;
     const run = data.runs[near >= 0 ? near : 0];
@@ -88,6 +98,56 @@ const drawRate = data => {
             setSeries: [(u, i) => { near = i == null ? -1 : i - 1; u.redraw(false); }]},
     focus: {alpha: 0.35},
   });
+};
+
+// ---- links ----
+const classWords = {nvlink: "NVLink", pcie: "PCIe", socket: "between sockets", nic: "network cards",
+                    uplink: "uplinks of switches", line: "lines between sites", storage: "storage"};
+const LINK_WIDE = 4; // numbers of a window: begin, end, bytes, share of what the link could carry
+const share = (link, k) => link.windows[LINK_WIDE * k + 3];
+const rate = (link, k) => link.windows[LINK_WIDE * k + 2] / (link.windows[LINK_WIDE * k + 1] - link.windows[LINK_WIDE * k]);
+const countOf = link => link.windows.length / LINK_WIDE;
+const busiest = link => Math.max(0, ...Array.from({length: countOf(link)}, (_, k) => share(link, k) ?? 0));
+const sayRate = v => v >= 1e9 ? short(v / 1e9) + " GB/s" : v >= 1e6 ? short(v / 1e6) + " MB/s" : short(v / 1e3) + " kB/s";
+
+// Steps of a line: the value of a window from its begin to its end. The pointer says the window it is in.
+const drawLinks = runs => {
+  const run = runs[+$("links-run").value];
+  const links = run.links.filter(l => l.class === $("links-class").value);
+  const first = links[0].windows, n = countOf(links[0]);
+  const xs = Array.from({length: n + 1}, (_, k) => k < n ? first[LINK_WIDE * k] : first[LINK_WIDE * n - 3]);
+  const known = links.every(l => Array.from({length: n}, (_, k) => share(l, k)).every(v => v != null));
+  const valueOf = (l, k) => known ? 100 * share(l, k) : rate(l, k) / 1e9;
+  const windowAt = at => Math.max(0, xs.slice(0, n).findLastIndex(t => t <= at * x.unit));
+  const words = (l, k) => k == null || k >= n ? "-"
+    : (known ? +valueOf(l, k).toPrecision(3) + " %, " : "") + sayRate(rate(l, k));
+  const x = runTime(xs[n]);
+  chart($("traffic-over-run"), xs, links.map(l => ({
+    name: l.link, at: xs.map((_, k) => valueOf(l, Math.min(k, n - 1))),
+    more: {paths: uPlot.paths.stepped({align: 1}), value: (u, v, s, k) => words(l, k)},
+  })), known ? "% of what the link could carry" : "GB/s", x, {
+    at: {value: (u, v, s, k) => k == null || k >= n ? "-" : `${seconds(xs[k])} to ${seconds(xs[k + 1])}`},
+    cursor: {dataIdx: (u, s, k, at) => windowAt(at)},
+    hooks: {draw: [u => drawEvents(u, run.events, x.unit)]}, focus: {alpha: 0.35},
+  });
+};
+// The class that was fullest at some time stands first.
+const chooseLinks = runs => {
+  const run = runs[+$("links-run").value];
+  const classes = [...new Set(run.links.map(l => l.class))];
+  const most = c => Math.max(...run.links.filter(l => l.class === c).map(busiest));
+  classes.sort((a, b) => most(b) - most(a));
+  $("links-class").replaceChildren(...classes.map(c => new Option(classWords[c] ?? c, c)));
+  drawLinks(runs);
+};
+const startLinks = data => {
+  const runs = data.runs.filter(r => r.links.length > 0);
+  if (runs.length === 0) { $("links").remove(); return; }
+  $("links-run").replaceChildren(...runs.map((r, i) => new Option(r.name, i)));
+  $("links-run").addEventListener("change", () => chooseLinks(runs));
+  $("links-class").addEventListener("change", () => drawLinks(runs));
+  chooseLinks(runs);
+  repaint.push(() => drawLinks(runs));
 };
 
 // ---- the timeline ----
@@ -244,7 +304,6 @@ const keepInside = () => {
 };
 
 // ---- traffic of the step ----
-let trafficChart = null;
 const drawTraffic = () => {
   const {run, step} = timeline, tl = run.timeline, N = 400, width = step.end / N;
   const streams = tl.streams.filter(s => s !== "compute");
@@ -261,11 +320,10 @@ const drawTraffic = () => {
   }
   const xs = Array.from({length: N}, (_, b) => (b + 0.5) * width / 1e9);
   const shown = streams.map((name, k) => ({name, at: [...sums[k]]})).filter(x => x.at.some(v => v > 0));
-  if (trafficChart) trafficChart.destroy();
-  $("traffic").replaceChildren();
-  trafficChart = null;
-  if (shown.length === 0) { $("traffic").textContent = "None."; return; }
-  trafficChart = chart($("traffic"), xs, shown, "GB/s", {label: "time of the step, ms", unit: 1e-3}, {});
+  $("no-traffic").hidden = shown.length > 0;
+  $("traffic").hidden = shown.length === 0;
+  if (shown.length === 0) return;
+  chart($("traffic"), xs, shown, "GB/s", {label: "time of the step, ms", unit: 1e-3}, {});
 };
 
 const showStep = () => {
@@ -317,9 +375,8 @@ const startTimeline = data => {
     keepInside();
   });
   canvas.addEventListener("pointerup", e => { if (held && !held.moved) saySlice(sliceAt(e.offsetX, e.offsetY)); held = null; });
-  window.addEventListener("resize", () => { resize(); drawTimeline(); });
-  dark.addEventListener("change", () => drawTimeline());
   showRun(runs);
+  repaint.push(() => { resize(); drawTimeline(); drawTraffic(); });
 };
 
 // ---- begin ----
@@ -329,8 +386,21 @@ const unpack = async () => {
   return JSON.parse(await new Response(stream).text());
 };
 unpack().then(data => {
-  if (data.runs.length > 0) drawRate(data); else $("time").remove();
+  if (data.runs.length > 0) { drawRate(data); repaint.push(() => drawRate(data)); } else $("time").remove();
+  startLinks(data);
   startTimeline(data);
+  const all = () => repaint.forEach(draw => draw());
+  for (const query of [dark, matchMedia("print")]) query.addEventListener("change", all);
+  window.addEventListener("resize", all);
+  // Paper shows what a reader could open.
+  const opened = [];
+  window.addEventListener("beforeprint", () => {
+    for (const closed of document.querySelectorAll("#assumptions details:not([open]), #origin details:not([open])")) {
+      closed.open = true;
+      opened.push(closed);
+    }
+  });
+  window.addEventListener("afterprint", () => { for (const one of opened.splice(0)) one.open = false; });
   root.dataset.ready = "1";
 });
 })();

@@ -53,11 +53,15 @@ static void put_head(report_page *page)
 
 /* ---- the table ---- */
 
+/* No row stands out where none is better than another, nor among jobs, which are no choice. */
 static bool is_best(const report_page *page, int32_t i)
 {
-    for (int32_t k = 0; k < page->nruns; k++)
+    bool better = false;
+    for (int32_t k = 0; k < page->nruns; k++) {
         if (page->runs[k].goodput_tokens_per_s > page->runs[i].goodput_tokens_per_s) return false;
-    return page->nruns > 1 && page->runs[i].goodput_tokens_per_s > 0;
+        better |= page->runs[k].goodput_tokens_per_s < page->runs[i].goodput_tokens_per_s;
+    }
+    return better && !page->runs[i].job;
 }
 
 static void put_table(report_page *page)
@@ -100,6 +104,12 @@ static void put_places(report_page *page)
            "<p>Tokens a second of all steps; lines are events of the run that the pointer is "
            "nearest to. Drag to zoom, double-click for all.</p>\n"
            "<div id=\"rate\"></div>\n<p id=\"event\" class=\"said\">&nbsp;</p>\n</section>\n"
+           "<section id=\"links\" class=\"live\">\n<h2>Links over time</h2>\n"
+           "<p>The links and directions of a class that carried most over the run: &gt; leads away "
+           "from devices, &lt; towards them. Upright lines are events.</p>\n"
+           "<div class=\"controls\"><label>run <select id=\"links-run\"></select></label> "
+           "<label>class <select id=\"links-class\"></select></label></div>\n"
+           "<div id=\"traffic-over-run\"></div>\n</section>\n"
            "<section id=\"timeline\" class=\"live\">\n<h2>Timeline of traced steps</h2>\n"
            "<div class=\"controls\"><label>run <select id=\"run\"></select></label> "
            "<label>step <select id=\"step\"></select></label> <button id=\"all\">whole step"
@@ -108,7 +118,7 @@ static void put_places(report_page *page)
            "<p id=\"slice\" class=\"said\">Wheel to zoom at the pointer, drag to move, click a "
            "slice for what it is.</p>\n<h3>Traffic of the step</h3>\n"
            "<p>Bytes of communication under way, by stream, over all devices shown.</p>\n"
-           "<div id=\"traffic\"></div>\n</section>\n");
+           "<div id=\"traffic\"></div>\n<p id=\"no-traffic\" hidden>None.</p>\n</section>\n");
 }
 
 /* ---- figures ---- */

@@ -24,6 +24,7 @@ typedef struct luo_report_opts {
  * data as compressed base64. Without JavaScript tables and figures can still be read. Texts of
  * files are data: they make no element and run nothing.
  * Errors: those of luo_result_read_all and of reading tables; LUO_EIO; LUO_ENOMEM; all in diags.
- * Cost: one pass over steps.csv, events.csv and, up to LUO_REPORT_SLICES rows, ops.csv. */
+ * Cost: one pass over steps.csv, events.csv, link_windows.csv and, up to LUO_REPORT_SLICES rows,
+ * ops.csv. */
 luo_status luo_report(luo_arena *arena, const luo_report_opts *opts, luo_diags *diags);
 #endif

@@ -1,4 +1,4 @@
-/* What the script of the page draws: throughput over time, events, timelines. */
+/* What the script of the page draws: throughput over time, events, links, timelines. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +79,57 @@ static luo_status put_events(luo_arena *arena, const luo_result *run, luo_jsonw 
     return there ? luo_csv_close(csv) : LUO_OK;
 }
 
+/* ---- links ---- */
+
+static void open_link(luo_jsonw *json, const char *name, const char *class)
+{
+    luo_jsonw_open(json, NULL, '{');
+    luo_jsonw_text(json, "link", name);
+    luo_jsonw_text(json, "class", class);
+    luo_jsonw_open(json, "windows", '[');
+}
+
+static void close_link(luo_jsonw *json)
+{
+    luo_jsonw_close(json);
+    luo_jsonw_close(json);
+}
+
+/* Rows of a link stand together in the table. Its windows are rows of four numbers: begin, end,
+ * bytes, share of what it could carry (null: of no known bandwidth). */
+static luo_status put_links(luo_arena *arena, const luo_result *run, luo_jsonw *json,
+                            luo_diags *diags)
+{
+    luo_csv_cell c[LUO_CSV_COLUMNS];
+    const char *name = NULL;
+    bool ok = true;
+    luo_jsonw_open(json, "links", '[');
+    luo_csv *csv =
+        luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_LINK_WINDOWS)->file)
+            ? luo_result_table(arena, run->dir, LUO_TABLE_LINK_WINDOWS, diags)
+            : NULL;
+    const bool there = csv != NULL;
+    while (csv && luo_csv_next(csv, c)) {
+        const char *link = luo_result_shown(arena, c[LUO_COL_LINK_WINDOWS_link].text);
+        if (!name || strcmp(name, link) != 0) {
+            if (name) close_link(json);
+            open_link(json, link, luo_result_shown(arena, c[LUO_COL_LINK_WINDOWS_class].text));
+            name = luo_arena_strdup(arena, link);
+            ok = name != NULL;
+            if (!ok) break;
+        }
+        const luo_csv_cell *ratio = &c[LUO_COL_LINK_WINDOWS_utilisation_ratio];
+        luo_jsonw_num(json, NULL, c[LUO_COL_LINK_WINDOWS_t_start_s].number, 9);
+        luo_jsonw_num(json, NULL, c[LUO_COL_LINK_WINDOWS_t_end_s].number, 9);
+        luo_jsonw_int(json, NULL, c[LUO_COL_LINK_WINDOWS_bytes].whole);
+        luo_jsonw_num(json, NULL, ratio->given ? ratio->number : NAN, 6);
+    }
+    if (name) close_link(json);
+    luo_jsonw_close(json);
+    const luo_status st = there ? luo_csv_close(csv) : LUO_OK;
+    return ok ? st : LUO_ENOMEM;
+}
+
 /* ---- the document ---- */
 
 luo_status luo_report_data(luo_arena *arena, const luo_result *runs, int32_t n, luo_str *text,
@@ -103,6 +154,7 @@ luo_status luo_report_data(luo_arena *arena, const luo_result *runs, int32_t n, 
         luo_jsonw_text(&json, "name", runs[i].name);
         st = put_rate(arena, &runs[i], width_s, &json, diags);
         if (st == LUO_OK) st = put_events(arena, &runs[i], &json, diags);
+        if (st == LUO_OK) st = put_links(arena, &runs[i], &json, diags);
         if (st == LUO_OK)
             st = luo_report_timeline(arena, &runs[i], LUO_REPORT_SLICES / measured, &json, diags);
         luo_jsonw_close(&json);
