@@ -32,6 +32,7 @@ said(row) = sprintf(k * stack(10) >= 100 ? '%.0f %s' : '%.2f %s', k * stack(10),
 
 title = seen('Parts of a mean step', 'Parts of a mean step')
 above = key_room(nshown + (R_max > 0), longest)
+key_lines = key_rows(nshown + (R_max > 0), longest)
 stats data using (strlen(said(0))) name 'N' nooutput
 do for [fmt in formats] {
     eval lying(B_records, longest_name, above, foot_room)

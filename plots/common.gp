@@ -87,10 +87,13 @@ shortened(name, most) = strlen(name) <= most ? name : name[1:most - 1].'…'
 key_columns(n, longest) = int((W - 12) / ((longest + 7) * char_room)) < 1 ? 1 : int((W - 12) / ((longest + 7) * char_room)) > n ? n : int((W - 12) / ((longest + 7) * char_room))
 key_rows(n, longest) = ceil(1.0 * n / key_columns(n, longest))
 key_room(n, longest) = title_room + key_rows(n, longest) * row_room + 6
-key_in_rows(n, longest) = sprintf("set key at screen %g,screen %g top left vertical Left reverse samplen 2 maxcols auto maxrows %d width %g", from_left(5), from_top(title_room - 3), key_rows(n, longest), -0.08 * longest + 0.3)
-# Bars that lie: n of them, the names beside them; H and the margins that they need, below `above` units.
+key_in_rows(n, longest) = sprintf("set key at screen %g,screen %g top left vertical Left reverse samplen 2 maxcols auto maxrows %d width %g", from_left(5), from_top(title_room - 3), key_rows(n, longest), -0.08 * longest + 1.1)
+# Bars that lie: n of them, the names beside them; H and the margins that they need, below `above` units. gnuplot gives a
+# legend no more lines than find room in the height of the data, so bars of a legend of key_lines lines are as high as it.
 lying_room = small ? 15 : 18 # of one
-lying(n, longest, above, foot) = sprintf("H = %g; set lmargin at screen from_left(%g); set tmargin at screen from_top(%g); set bmargin at screen from_bottom(%g); set yrange [%g:0.4]; set ytics () scale 0 noenhanced font tiny_font; unset grid; set grid x lc rgb '#E4E4E4' lw 0.4 lt 1", above + n * lying_room + foot + 8, room_of_names(longest), above, foot, n + 0.6)
+key_lines = 1
+bars_room(n) = n * lying_room + 8 < key_lines * row_room + 6 ? key_lines * row_room + 6 : n * lying_room + 8
+lying(n, longest, above, foot) = sprintf("H = %g; set lmargin at screen from_left(%g); set tmargin at screen from_top(%g); set bmargin at screen from_bottom(%g); set yrange [%g:0.4]; set ytics () scale 0 noenhanced font tiny_font; unset grid; set grid x lc rgb '#E4E4E4' lw 0.4 lt 1", above + bars_room(n) + foot, room_of_names(longest), above, foot, n + 0.6)
 pattern_of(j) = j == 1 ? 0 : j % 4 + 4
 hatch = '#C8222222'
 
@@ -131,10 +134,10 @@ if (!exists("nmarks")) nmarks = 1
 if (!exists("nlost")) nlost = 1
 
 # Run time reads best in its own unit.
-use_time(longest_s) = sprintf("tdiv = %g; tname = '%s'", longest_s > 7200 ? 3600.0 : longest_s > 600 ? 60.0 : 1.0, longest_s > 7200 ? 'h' : longest_s > 600 ? 'min' : 's')
+use_time(longest_s) = sprintf("tdiv_end = %g; tdiv = %g; tname = '%s'", longest_s, longest_s > 7200 ? 3600.0 : longest_s > 600 ? 60.0 : 1.0, longest_s > 7200 ? 'h' : longest_s > 600 ? 'min' : 's')
 
 # Events of all runs as upright lines over the whole height, and their labels above. Set with_marks before this file is
-# loaded; mark() and mark_label() need tdiv.
+# loaded; mark() and label_of_mark() need use_time().
 array mark_at[1024]
 array mark_text[1024]
 marked = 0
@@ -144,4 +147,21 @@ if (nmarks > 0 && exists("with_marks")) {
 }
 mark(k) = sprintf("set arrow %d from first %g, graph 0 to first %g, graph 1 nohead lc rgb '#000000' lw 0.5 dt (4,4) back", k, mark_at[k] / tdiv, mark_at[k] / tdiv)
 mark_label(k) = sprintf("set label %d (mark_text[%d] eq '-' ? '' : mark_text[%d]) at first %g, graph 1 rotate by 60 left offset -0.1,0.4 noenhanced font tiny_font", 100 + k, k, k, mark_at[k] / tdiv)
-mark_room = small || longest_mark < 2 ? 4 : 14 + 0.9 * 5.6 * longest_mark # of the labels above the data
+mark_room = small || longest_mark < 2 ? (small && longest_mark > 1 ? 13 : 4) : 14 + 0.9 * 5.6 * longest_mark # of the labels above the data
+# Narrow, there are numbers instead, where there is room for one, and their labels in lines of their own at the foot.
+array mark_number[1024]
+numbered = 0
+if (small && longest_mark > 1) {
+    stats run.'/plots/throughput.csv' using 't_s' name 'ALL' nooutput
+    mark_last = -ALL_max
+    do for [k=1:marked] {
+        mark_number[k] = 0
+        if (mark_text[k] ne '-' && mark_at[k] - mark_last > ALL_max / 18) { numbered = numbered + 1; mark_number[k] = numbered; mark_last = mark_at[k] }
+    }
+}
+mark_columns = int((W - 10) / ((longest_mark + 4) * char_room)) < 1 ? 1 : int((W - 10) / ((longest_mark + 4) * char_room))
+mark_lines = numbered ? ceil(1.0 * numbered / mark_columns) : 0
+marks_foot = mark_lines * 11.5
+mark_digits(k) = sprintf("set label %d '%d' at first %g, graph 1 center offset 0,0.45 font tiny_font", 100 + k, mark_number[k], mark_at[k] / tdiv)
+mark_entry(k) = sprintf("set label %d '%d  '.mark_text[%d] at screen %g, screen %g left noenhanced font tiny_font", 1200 + k, mark_number[k], k, from_left(5 + (W - 10) / mark_columns * ((mark_number[k] - 1) / mark_lines)), from_bottom(20 + 11.5 * (mark_lines - 1 - (mark_number[k] - 1) % mark_lines)))
+label_of_mark(k) = small ? (mark_number[k] ? mark_digits(k).'; '.mark_entry(k) : '') : (mark_at[k] < 0.97 * tdiv_end ? mark_label(k) : '')

@@ -15,7 +15,7 @@ stats data using (strcol('slowdown') eq '1' ? column('device_steps') : NaN) name
 least = 1000.0 / N_max # one alarm
 is(rule, slow) = strcol('rule') eq rule && strcol('slowdown') eq slow
 told(c) = column('found_ratio') >= 0.99 ? column(c) : NaN
-title = seen('The detector of changed speeds under noise: how late, how often for nothing', 'The detector under noise')
+title = seen('The detector of changed speeds under noise: how late (median; dots: 99th of 100), how often for nothing', 'The detector under noise (dots: 99th of 100)')
 above = title_room + (small ? 48 : 40)
 H = above + (small ? 130 : 240) + foot_room
 do for [fmt in formats] {
@@ -32,7 +32,7 @@ do for [fmt in formats] {
     eval set_y(small ? 'delay (steps)' : 'delay of a jump (steps)')
     set yrange [0:*]
     set key at screen (small ? 0.09 : 0.08), screen from_top(title_room) left top horizontal Left reverse samplen (small ? 0.9 : 1.6) maxrows 2 width -1 spacing (small ? 0.85 : 1.1)
-    plot for [k=1:words(jumps)] data using (is('detector', word(jumps, k)) ? column('noise_sigma') : NaN):(told('delay_p50_steps')) with lines lc rgb colour_of(k) lw 1.6 dt k title '× '.word(jumps, k), \
+    plot for [k=1:words(jumps)] data using (is('detector', word(jumps, k)) ? column('noise_sigma') : NaN):(told('delay_p50_steps')) with lines lc rgb colour_of(k) lw width_of(k, 4) dt k title '× '.word(jumps, k), \
          for [k=1:words(jumps)] data using (is('detector', word(jumps, k)) ? column('noise_sigma') : NaN):(told('delay_p99_steps')) with points pt 7 ps (small ? 0.35 : 0.45) lc rgb colour_of(k) notitle
     unset label 1
     unset label 2

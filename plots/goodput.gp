@@ -49,7 +49,8 @@ title = bands ? (alone ? seen('Kept tokens over all seeds', 'Kept tokens over al
 above = key_room(nruns, longest_run) + (bands ? 4 : mark_room)
 # Narrow, the differences stand below what was kept.
 pairs_room = bands && small ? npaired * lying_room + 40 : 0
-H = above + (small ? 115 : 230) + foot_room + pairs_room
+foot = foot_room + marks_foot
+H = above + (small ? 115 : 230) + foot + pairs_room
 middle = small || alone ? W : W * 0.6
 left = small ? 50 : 56
 do for [fmt in formats] {
@@ -58,7 +59,7 @@ do for [fmt in formats] {
     set lmargin at screen from_left(left)
     set rmargin at screen from_left(bands ? middle - 12 : W - (small ? 8 : 30))
     set tmargin at screen from_top(above)
-    set bmargin at screen from_bottom(foot_room + pairs_room)
+    set bmargin at screen from_bottom(foot + pairs_room)
     set xrange [0:T_max / tdiv]
     set xlabel 'run time ('.tname.')' font small_font offset 0,0.3
     eval key_in_rows(nruns, longest_run)
@@ -91,7 +92,7 @@ do for [fmt in formats] {
         set grid nox y lc rgb '#E4E4E4' lw 0.4 lt 1
         set ytics auto scale 0.5 font small_font
     } else {
-        do for [k=1:marked] { eval mark(k); if (!small && mark_at[k] < 0.97 * T_max) { eval mark_label(k) } }
+        do for [k=1:marked] { eval mark(k); eval label_of_mark(k) }
         set yrange [0:top]
         eval set_y(unit > 5e8 ? 'kept tokens (thousand million)' : 'kept tokens (million)')
         plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) ? column('t_s') / tdiv : NaN):(column('kept_tokens') / unit) with lines lc rgb colour_of(k) lw width_of(k, nruns < 4 ? nruns : 4) dt k title name_of_run(k)

@@ -23,6 +23,7 @@ do for [fmt in formats] {
     set bmargin at screen from_bottom(small ? 95 : 115)
     set logscale y
     set yrange [0.9:R_max * 1.2]
+    set ytics ('1' 1, '1.2' 1.2, '1.5' 1.5, '2' 2, '3' 3, '5' 5, '10' 10, '20' 20, '50' 50, '100' 100)
     set xrange [0.5:ns + 0.5]
     set xtics rotate by 45 right font tiny_font noenhanced
     set for [j=1:ns] xtics add (as_tic(kept[j]) j)

@@ -20,6 +20,7 @@ limit = S_max > 0 ? S_max : 1
 
 title = seen('Each switch, by the event that caused it: how long training stood still, and for what', 'Each switch: how long training stood still')
 above = key_room(4, 10)
+key_lines = key_rows(4, 10)
 do for [fmt in formats] {
     eval lying(S_records, longest, above, foot_room)
     eval open_of(fmt)

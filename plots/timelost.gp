@@ -20,12 +20,14 @@ above_of(p) = (sum [j=1:index_of(p)] column(word(all, j))) / stack(18) * 100
 end_of(k) = state_of(k) eq 'complete' ? '' : state_of(k)
 ended = 0
 do for [k=1:nruns] { if (strlen(end_of(k)) > ended) { ended = strlen(end_of(k)) } }
-# A run that waits is white within a line, with a pattern that others have not.
+# A run that waits is white within a black line, in the bar as in the legend.
 edge(p) = p eq 'wait_s' ? '#000000' : '#FFFFFF'
-pattern(p) = p eq 'wait_s' ? 2 : pattern_of(index_of(p))
+edge_width(p) = p eq 'wait_s' ? 0.8 : 0.3
+pattern(p) = p eq 'wait_s' ? 0 : pattern_of(index_of(p))
 
 title = seen('Where the time of each run went', 'Where the time of each run went')
 above = key_room(nshown, longest)
+key_lines = key_rows(nshown, longest)
 do for [fmt in formats] {
     eval lying(nruns, longest_run, above, foot_room)
     eval open_of(fmt)
@@ -36,7 +38,7 @@ do for [fmt in formats] {
     do for [k=1:nruns] { set ytics add (as_tic(shortened(name_of_run(k), chars_of_room(room_of_names(longest_run)))) k) }
     eval key_in_rows(nshown, longest)
     do for [k=1:nruns] { set label (10 + k) end_of(k) at 100,k left offset 0.6,0 font tiny_font noenhanced }
-    plot for [p in shown] data using (50):($0 + 1):(below(p)):(above_of(p)):($0 + 0.64):($0 + 1.36) with boxxyerror fs solid 1 border rgb edge(p) lw 0.3 lc rgb word(hues, index_of(p)) title p[1:strlen(p) - 2], \
+    plot for [p in shown] data using (50):($0 + 1):(below(p)):(above_of(p)):($0 + 0.64):($0 + 1.36) with boxxyerror fs solid 1 border rgb edge(p) lw edge_width(p) lc rgb word(hues, index_of(p)) title p[1:strlen(p) - 2], \
          for [p in shown] data using (50):($0 + 1):(below(p)):(above_of(p)):($0 + 0.64):($0 + 1.36) with boxxyerror fs transparent pattern pattern(p) noborder lc rgb hatch lw 0.3 notitle
     unset output
 }

@@ -3,7 +3,7 @@
 # usage: tests/gallery.sh [OUT] (build/gallery)
 #   OUT/index.html  the page; OUT/2/, OUT/1/  figures 174 and 84 mm wide, as SVG, PNG and PDF; OUT/runs/  the results
 # Exit 4: a command failed, or a figure that `luoshu plot` knows is not on the page.
-# Six minutes on two cores.
+# Eight minutes on two cores.
 set -u
 export LC_ALL=C
 L=${LUOSHU:-$PWD/luoshu} out=${1:-build/gallery}
@@ -63,13 +63,20 @@ for figure in throughput goodput stepcdf timelost breakdown; do
     figures "random faults, seven policies" "$runs/faults" --figure $figure
 done
 figures "random faults, many switches" "$runs/faults/reroute" --figure switch
-sim stragglers $scenarios/papers/malleus-70b-three.yaml --policies malleus
+sim outage $scenarios/tutorial/day.yaml --set 'events[1].target=device:[0-9]' --set 'events[2].target=device:[0-9]' --trace-steps none
+for figure in throughput timelost; do figures "too few GPUs for hours, which a run waits out" "$runs/outage" --figure $figure; done
+sim stragglers $scenarios/papers/malleus-70b-three.yaml
+for figure in throughput stepcdf timelost breakdown; do
+    figures "three stragglers of 64 GPUs, six policies" "$runs/stragglers" --figure $figure
+done
 figures "three stragglers of 64 GPUs" "$runs/stragglers/malleus"
 figures "three stragglers, step 11" "$runs/stragglers/malleus" --figure gantt --step 11
 quiet "$L" plan uniform --model $scenarios/models/llama-7b.yaml --cluster $scenarios/clusters/a100-32x1.yaml --pp 32 \
     --tp 1 --dp 1 --schedule zb_h1 --seq-length 2048 --out "$runs/stages.json" --force
 sim stages "$runs/stages.json" --model $scenarios/models/llama-7b.yaml --cluster $scenarios/clusters/a100-32x1.yaml --steps 2
 figures "32 stages, zero-bubble" "$runs/stages/plan"
+sim jobs $scenarios/examples/jobs.yaml
+for figure in throughput stepcdf timelost breakdown; do figures "two jobs on one cluster" "$runs/jobs" --figure $figure; done
 sim seeds $scenarios/combined/recycle.yaml --policies restart,oobleck,reroute --set extent.duration_s=7200 --seeds 1-4 \
     --trace-steps none
 figures "three policies, four seeds" "$runs/seeds" --figure goodput
