@@ -632,6 +632,8 @@ static const row scenario_rows[] = {
     {jobs, "jobs.plan", "job-chat.json", "job-code.json", "is in the plans of job `chat` and"},
     {jobs, "jobs.start_s", "start_s: 10", "start_s: 11", NULL},
     {jobs, "jobs.steps", "steps: 60", "steps: 61", NULL},
+    {jobs, "jobs.duration_s", "steps: 60", "duration_s: 25", NULL},
+    {jobs, "jobs.duration_s", "steps: 60", "steps: 60, duration_s: 25", "a job has `steps` and"},
     {scenario, "scenario.events",
      "  - {id: longer, kind: lengths, at_step: 1000, lengths: {kind: "
      "fixed, tokens: 8192}}\n",

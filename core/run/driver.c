@@ -331,6 +331,7 @@ static luo_status prepare(luo_run *run, luo_err *err)
 bool luo_run_is_over(const luo_run *run)
 {
     if (run->job.scenario->steps > 0) return run->clock.step >= run->job.scenario->steps;
+    if (run->job.opts->jobs) return run->clock.step >= run->job.opts->jobs->steps;
     return run->clock.t_s >= run->job.scenario->duration_s;
 }
 

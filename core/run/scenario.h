@@ -230,7 +230,8 @@ typedef struct luo_job_spec { /* one of several that share the cluster (core/run
     const luo_model *model;
     const luo_plan *plan; /* no device is in the plans of two jobs */
     double start_s;
-    int64_t steps;
+    int64_t steps;     /* 0: by duration */
+    double duration_s; /* steps begin until so long after start_s */
 } luo_job_spec;
 
 typedef enum luo_checkpoint_kind {

@@ -25,11 +25,11 @@ struct luo_backend_state {
     const sim_net **net;
     luo_world *world;
     double *at_s;   /* per job: when the next step that is left begins, of the cluster's clock */
-    int64_t *left;  /* per job: steps */
+    int64_t *left;  /* per job: steps; of one that has a duration more than it can have */
     stretch *stretches;
     int32_t nstretches, room_stretches;
     sim_reply *replies; /* of the job that is run */
-    int32_t nreplies, room_replies;
+    int32_t nreplies, room_replies, nshown; /* shown: handed to the driver */
     sim_worker worker; /* of the episode at hand; {0}: there is none */
     double base_s;     /* its start, of the cluster's clock */
     int32_t nhere, *here; /* jobs in it, by their place there */
@@ -58,7 +58,7 @@ static luo_status open_jobs(luo_backend_state *b, luo_err *err)
         b->configs[i].model = scenario->jobs[i].model;
         b->configs[i].dtype = scenario->jobs[i].plan->dtype;
         b->at_s[i] = b->jobs->began_s[i] = scenario->jobs[i].start_s;
-        b->left[i] = scenario->jobs[i].steps;
+        b->left[i] = scenario->jobs[i].steps > 0 ? scenario->jobs[i].steps : INT64_MAX;
     }
     LUO_TRY(luo_world_new(b->arena, scenario->cluster, &b->world, err));
     return sim_jobs_nets(b->arena, b->configs, b->jobs->set, b->n, b->net, err);
@@ -110,7 +110,7 @@ static luo_status take_step(luo_backend_state *b, const sim_told *told, luo_err 
     if (told->status != LUO_OK)
         return luo_err_set(err, (luo_status)told->status, "job `%s`: %s",
                            b->jobs->scenario->jobs[job].name, told->text);
-    b->left[job]--;
+    b->left[job] = told->last ? 0 : b->left[job] - 1;
     if (b->left[job] == 0) b->jobs->ended_s[job] = b->base_s + told->start_s + told->seconds;
     if (job != b->jobs->own) return LUO_OK;
     if (!LUO_VEC_ROOM_IN(b->arena, b->replies, b->nreplies, b->room_replies))
@@ -165,8 +165,11 @@ static luo_status start_episode(luo_backend_state *b, luo_err *err)
     for (int32_t i = 0; i < b->n; i++) {
         if (b->left[i] == 0) continue;
         if (i == b->jobs->own) episode.own = episode.n;
+        const luo_job_spec *spec = &b->jobs->scenario->jobs[i];
+        const double end_s =
+            spec->steps > 0 ? HUGE_VAL : spec->start_s + spec->duration_s - b->base_s;
         job[episode.n] =
-            (sim_episode_job){b->net[i], b->at_s[i] - b->base_s, b->left[i], update};
+            (sim_episode_job){b->net[i], b->at_s[i] - b->base_s, b->left[i], end_s, update};
         b->here[episode.n++] = i;
     }
     b->nhere = episode.n;
@@ -198,28 +201,43 @@ static const char repeats_note[] =
     "while the same jobs ran for long, `joint_steps` steps of each were simulated, and later ones "
     "are those again";
 
+/* Of a job that has a duration, whether a step is its last one is known when the next begins. */
+static bool is_known(const luo_backend_state *b, int64_t step)
+{
+    if (!find_reply(b, step)) return false;
+    return b->jobs->scenario->jobs[b->jobs->own].steps > 0 || b->left[b->jobs->own] == 0 ||
+           find_reply(b, step + 1);
+}
+
+static int64_t known_steps(const luo_backend_state *b)
+{
+    const stretch *last = b->nstretches > 0 ? &b->stretches[b->nstretches - 1] : NULL;
+    return last ? last->first + last->n : 0;
+}
+
 static luo_status jobs_run_ranks(luo_backend_state *b, const luo_step_request *request,
                                  luo_step_result *result, luo_err *err)
 {
-    const sim_reply *reply;
-    const int32_t known = b->nreplies;
     if (request->programs->hash != b->jobs->set[b->jobs->own]->hash)
         return luo_err_set(err, LUO_EBUG, "programs of job `%s` are %016" PRIx64 " and %016" PRIx64
                            "; the same ones are expected.",
                            b->jobs->scenario->jobs[b->jobs->own].name, request->programs->hash,
                            b->jobs->set[b->jobs->own]->hash);
-    while (!(reply = find_reply(b, request->step))) {
+    while (!is_known(b, request->step)) {
         if (b->left[b->jobs->own] == 0)
             return luo_err_set(err, LUO_EBUG, "job `%s` has no step %" PRId64 ".",
                                b->jobs->scenario->jobs[b->jobs->own].name, request->step);
         LUO_TRY(b->worker.process.pid ? hear(b, err) : start_episode(b, err));
     }
+    if (b->left[b->jobs->own] == 0) b->jobs->steps = known_steps(b);
+    const sim_reply *reply = find_reply(b, request->step);
+    const int32_t index = (int32_t)(reply - b->replies);
     *result = (luo_step_result){.status = LUO_OK,
                                 .start_s = b->now,
                                 .end_s = b->now + reply->head.end_s,
                                 .failed_device = -1,
                                 .failed_link = -1,
-                                .reused = b->nreplies == known,
+                                .reused = index < b->nshown,
                                 .n = reply->head.n,
                                 .parts = reply->parts,
                                 .compute_s = reply->compute_s,
@@ -231,6 +249,7 @@ static luo_status jobs_run_ranks(luo_backend_state *b, const luo_step_request *r
                                 .links = reply->links,
                                 .comm = reply->comm};
     b->now = result->end_s;
+    if (index >= b->nshown) b->nshown = index + 1;
     if (b->repeats) result->note = repeats_note;
     if (b->flow_instead > 0) result->note = flow_note;
     if (b->closed_instead > 0) result->note = closed_note;

@@ -42,6 +42,12 @@ static double now_s(const engine *e)
     return simgrid_get_clock() - e->origin;
 }
 
+/* Has it another step? Pre: no step of it is under way. */
+static bool goes_on(const member *m)
+{
+    return m->left > 0 && now_s(m->in) < m->job->end_s;
+}
+
 static bool runs(const member *m)
 {
     return m->joined && m->left > 0;
@@ -112,10 +118,15 @@ static bool skip_periods(engine *e, double period)
     const double join = next_join(e);
     double periods = period > 0 ? floor((join - now_s(e)) / period) : HUGE_VAL;
     bool all = join == HUGE_VAL;
+    for (int32_t i = 0; i < e->episode->n; i++) {
+        if (!runs(&e->at[i])) continue;
+        periods = fmin(periods, (double)(e->at[i].left / e->at[i].since));
+        if (period > 0) periods = fmin(periods, floor((e->at[i].job->end_s - now_s(e)) / period));
+    }
     for (int32_t i = 0; i < e->episode->n; i++)
-        if (runs(&e->at[i])) periods = fmin(periods, (double)(e->at[i].left / e->at[i].since));
-    for (int32_t i = 0; i < e->episode->n; i++)
-        if (runs(&e->at[i])) all &= e->at[i].left == (int64_t)periods * e->at[i].since;
+        if (runs(&e->at[i]))
+            all &= e->at[i].left == (int64_t)periods * e->at[i].since &&
+                   e->at[i].job->end_s == HUGE_VAL;
     if (!all) periods--;
     if (periods < 1) return false;
     for (int32_t i = 0; i < e->episode->n; i++) {
@@ -138,9 +149,11 @@ static double settled_mean(const member *m)
     return cycle_s(m, settled_cycle(m), settled_cycle(m)) / (double)settled_cycle(m);
 }
 
+/* Fewer than n where the job would have ended: its last step is simulated. */
 static void skip_steps(member *m, int64_t n)
 {
     const int64_t cycle = settled_cycle(m);
+    while (n > 0 && m->began_s + cycle_s(m, cycle, n) >= m->job->end_s) n--;
     m->skip = (sim_skip){m->began_s + cycle_s(m, cycle, n), n, cycle, true};
 }
 
@@ -155,7 +168,7 @@ static bool skip_settled(engine *e)
         if (!runs(m)) continue;
         if (m->since < e->episode->settle) return false;
         const double mean = settled_mean(m);
-        change = fmin(change, m->began_s + (double)m->left * mean);
+        change = fmin(change, fmin(m->began_s + (double)m->left * mean, m->job->end_s));
         if (!slowest || mean > settled_mean(slowest)) slowest = m;
     }
     if (!slowest) return false;
@@ -192,8 +205,10 @@ static void report(member *m)
 {
     const engine *e = m->in;
     const int32_t index = (int32_t)(m - e->at);
-    const sim_told told = {
-        .job = index, .start_s = m->began_s, .seconds = fmax(0, m->step.end - m->step.before)};
+    const sim_told told = {.job = index,
+                           .last = m->left == 1 || now_s(e) >= m->job->end_s,
+                           .start_s = m->began_s,
+                           .seconds = fmax(0, m->step.end - m->step.before)};
     sim_reply reply;
     if (m->step.st == LUO_OK && sim_report(&m->step, &m->units, &reply) != LUO_OK)
         tell_fault(m, LUO_ENOMEM, "");
@@ -228,15 +243,16 @@ static void member_main(int argc, char **argv)
     if (m->job->start_s > now_s(e)) sg_actor_sleep_until(e->origin + m->job->start_s);
     m->joined = true;
     forget(e);
-    while (m->left > 0) {
+    do { /* whoever is in an episode has a step left */
         pass_boundary(m);
         run_step(m);
-        if (m->left == 0) break;
-        if (e->episode->settle > 0) {
+        if (!goes_on(m)) {
+            m->left = 0;
+        } else if (e->episode->settle > 0) {
             m->began_s = m->skip.at_s = now_s(e); /* of the step that follows */
             if (skip_settled(e)) tell_end(e);
         }
-    }
+    } while (m->left > 0);
     m->skip.at_s = now_s(e);
     forget(e);
 }

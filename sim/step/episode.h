@@ -17,6 +17,7 @@ typedef struct sim_episode_job {
     const sim_net *net;
     double start_s; /* when its first step begins, since the start of the episode */
     int64_t left;   /* steps, > 0 */
+    double end_s;   /* a step begins before it, since the start of the episode; HUGE_VAL: any */
     double update;  /* luo_step_part_update of a whole step */
 } sim_episode_job;
 
@@ -32,6 +33,7 @@ typedef struct sim_episode {
  * job is -1, and a sim_skip of each job follows. After a status that is not LUO_OK nothing does. */
 typedef struct sim_told {
     int32_t job, status;
+    bool last; /* the job has ended with it */
     double start_s, seconds;
     char text[LUO_ERR_TEXT];
 } sim_told;

@@ -21,6 +21,7 @@ typedef struct scene {
     int32_t rack[NODES_MAX];
     flow flow[DEVICES_MAX];
     double start_s[JOBS_MAX];
+    double duration_s[JOBS_MAX]; /* 0: by steps */
 } scene;
 
 /* ---- programs ---- */
@@ -88,7 +89,9 @@ static played play(const scene *s, int32_t own, const int64_t *steps, int64_t jo
         static const char *const names[] = {"a", "b", "c"};
         r[i] = make_rig(s, i);
         set[i] = &r[i]->set;
-        spec[i] = (luo_job_spec){names[i], &model, &plan, s->start_s[i], steps[i]};
+        spec[i] = (luo_job_spec){names[i],     &model,
+                                 &plan,        s->start_s[i],
+                                 s->duration_s[i] > 0 ? 0 : steps[i], s->duration_s[i]};
         began_s[i] = ended_s[i] = HUGE_VAL;
     }
     const luo_scenario scenario = {.cluster = &r[0]->cluster,
@@ -97,6 +100,7 @@ static played play(const scene *s, int32_t own, const int64_t *steps, int64_t jo
                                    .joint_steps = joint_steps};
     luo_jobs jobs = {.scenario = &scenario,
                      .own = own,
+                     .steps = s->duration_s[own] > 0 ? INT64_MAX : steps[own],
                      .set = set,
                      .began_s = began_s,
                      .ended_s = ended_s};
@@ -106,7 +110,7 @@ static played play(const scene *s, int32_t own, const int64_t *steps, int64_t jo
     config.options = &jobs;
     if (message) config.comm = LUO_COMM_MESSAGE;
     ck_assert_msg(luo_sim_jobs_backend.open(&config, &state, &err) == LUO_OK, "%s", err.text);
-    for (int64_t k = 0; k < steps[own]; k++) {
+    for (int64_t k = 0; k < jobs.steps; k++) {
         luo_step_result result;
         const luo_step_request request = {
             .programs = set[own], .world = r[0]->world, .step = k};
@@ -262,6 +266,49 @@ START_TEST(jobs_come_and_go)
 }
 END_TEST
 
+/* The second has 19.9 s: its hundredth step begins 19.8 s after its first and ends at 20 s, as if it
+ * had 100 steps. */
+START_TEST(a_duration_ends_a_job)
+{
+    static const int64_t steps[] = {300, 0};
+    scene s = pair();
+    s.duration_s[1] = 19.9;
+    rig_near(play(&s, 0, steps, _i, false).total_s, 100 * 0.2 + 200 * 0.1, 1e-9, "the first");
+    const played got = play(&s, 1, steps, _i, false);
+    ck_assert_int_eq(got.steps, 100);
+    rig_near(got.total_s, 100 * 0.2, 1e-9, "the second");
+    s.start_s[1] = 0.07;
+    ck_assert_int_eq(play(&s, 1, steps, _i, false).steps, 100);
+}
+END_TEST
+
+/* Unequal jobs by durations, and by the numbers of steps that these gave, are the same jobs; no
+ * step begins after the end, and one more would have begun before it. */
+START_TEST(durations_are_numbers_of_steps)
+{
+    static const double durations_s[] = {11.3, 7.9};
+    scene by_time = pair();
+    by_time.flow[0].start = 0.0317;
+    by_time.flow[1].start = 0.1191;
+    by_time.start_s[1] = 0.6;
+    const scene by_steps = by_time;
+    for (int32_t i = 0; i < 2; i++) by_time.duration_s[i] = durations_s[i];
+    int64_t steps[2] = {0, 0};
+    for (int32_t i = 0; i < 2; i++) {
+        const played got = play(&by_time, i, steps, 0, false);
+        steps[i] = got.steps;
+        ck_assert(got.total_s >= durations_s[i] && got.total_s - got.last_s < durations_s[i]);
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        const played got = play(&by_time, i, steps, 0, false);
+        const played want = play(&by_steps, i, steps, 0, false);
+        rig_near(got.total_s, want.total_s, 1e-12, "all steps");
+        rig_near(got.bytes, want.bytes, 1e-12, "bytes through NICs");
+    }
+    ck_assert_int_gt(steps[1], 20);
+}
+END_TEST
+
 /* Jobs that share no link are as each alone. */
 START_TEST(jobs_apart_do_not_meet)
 {
@@ -314,5 +361,6 @@ END_TEST
 
 LUO_SUITE("diff.sim_jobs", LUO_T(jobs_are_as_one_set), LUO_T_N(equal_jobs_halve_a_link, 2),
           LUO_T(one_comes_while_another_sends), LUO_T(jobs_come_and_go),
+          LUO_T_N(a_duration_ends_a_job, 2), LUO_T(durations_are_numbers_of_steps),
           LUO_T(jobs_apart_do_not_meet), LUO_T(uplinks_that_are_wide_hold_nobody_up),
           LUO_T(steps_are_told_as_simulated))

@@ -23,6 +23,12 @@ sed -e "s|\.\./|$E/../|g" -e '/name: code/d' -e 's/^jobs://' -e 's/extent.*/exte
 cut -d, -f1-21 plain/static/steps.csv >one
 cut -d, -f1-21 alone/chat/steps.csv | cmp - one && echo same steps
 
+# By duration: its steps begin until 25 s after its first; alone it does more of them.
+sed -e "s|\.\./|$E/../|g" -e 's/steps: 60/duration_s: 25/' "$E/jobs.yaml" >lasting.yaml
+"$LUOSHU" sim lasting.yaml --out lasting --plots off >/dev/null 2>&1
+cut -d, -f1-6 lasting/jobs.csv
+tail -n 1 lasting/code/steps.csv | cut -d, -f4,5
+
 # Refused: no contention, ranks.
 "$LUOSHU" sim "$E/jobs.yaml" --comm model --out no
 "$LUOSHU" run "$E/jobs.yaml" --backend host --dtype f32 --out no

@@ -331,23 +331,26 @@ void luo_check_extent(luo_doc *doc, const luo_doc_node *map)
     one_of(doc, map, "`extent`", keys, COUNT(keys), 1, "length");
 }
 
+void luo_check_job(luo_doc *doc, const luo_doc_node *map)
+{
+    const luo_doc_node *duration = luo_doc_get(map, "duration_s");
+    if (duration && luo_doc_get(map, "steps"))
+        luo_doc_error_key(doc, duration,
+                          "a job has `steps` and `duration_s`; one of them is expected.");
+}
+
 /* A scenario has a model and policies, or jobs. */
 static void check_jobs(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const others[] = {"model",     "plan",   "planner", "data",
                                          "policies",  "events", "traces",  "processes",
                                          "checkpoint", "noise",  "expert_load"};
-    const luo_doc_node *duration = luo_doc_get(luo_doc_get(map, "extent"), "duration_s");
     for (int i = 0; i < COUNT(others); i++)
         if (luo_doc_get(map, others[i]))
             luo_doc_error_key(doc, luo_doc_get(map, others[i]),
                               "a scenario with `jobs` has no `%s`: each job has a model and a plan "
                               "of its own and runs undisturbed; leave it out.",
                               others[i]);
-    if (duration)
-        luo_doc_error_key(doc, duration,
-                          "jobs have numbers of steps; `steps` is expected instead of "
-                          "`duration_s`.");
 }
 
 void luo_check_scenario(luo_doc *doc, const luo_doc_node *map)

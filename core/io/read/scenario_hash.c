@@ -311,7 +311,8 @@ static void jobs_json(json_t *o, const luo_scenario *sc)
         json_t *job = json_object();
         text(job, "name", sc->jobs[i].name);
         num(job, "start_s", sc->jobs[i].start_s);
-        whole(job, "steps", sc->jobs[i].steps);
+        if (sc->jobs[i].steps > 0) whole(job, "steps", sc->jobs[i].steps);
+        else num(job, "duration_s", sc->jobs[i].duration_s);
         json_array_append_new(list, job);
     }
     json_object_set_new(o, "jobs", list);

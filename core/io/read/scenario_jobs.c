@@ -9,11 +9,13 @@
 static void take_job(luo_scenario_reader *reader, luo_job_spec *spec, const luo_job_yaml *y,
                      const luo_doc_node *at)
 {
-    const luo_doc_node *steps = luo_doc_get(at, "steps"), *plan = luo_doc_get(at, "plan");
+    const luo_doc_node *plan = luo_doc_get(at, "plan");
+    const bool own = luo_doc_get(at, "steps") || luo_doc_get(at, "duration_s");
     char name[40];
     *spec = (luo_job_spec){.name = y->name,
                            .start_s = y->start_s,
-                           .steps = steps ? y->steps : reader->y->extent.steps};
+                           .steps = own ? y->steps : reader->y->extent.steps,
+                           .duration_s = own ? y->duration_s : reader->y->extent.duration_s};
     if (luo_name_fault_of_run(y->name))
         luo_doc_error(&reader->doc, luo_doc_get(at, "name"), "`name` is `%.60s`; %s.", y->name,
                       luo_name_fault_of_run(y->name));

@@ -272,8 +272,12 @@ FIELDS job_fields[] = {
     LUO_DOC_FLOAT_OR("start_s", luo_job_yaml, start_s, "0", DATE, "when its first step begins"),
     LUO_DOC_INT("steps", OPT, luo_job_yaml, steps, LUO_WITHIN(1, 1e12),
                 "those of `extent` | number of its steps"),
+    LUO_DOC_FLOAT("duration_s", OPT, luo_job_yaml, duration_s, LUO_OF(LUO_Q_RUN_TIME, 1),
+                  "that of `extent` | instead of `steps`: a step begins until so long after "
+                  "`start_s`"),
     LUO_DOC_END};
-static const luo_doc_schema job_entry = LUO_DOC_STRUCT_OF(luo_job_yaml, job_fields, NULL);
+static const luo_doc_schema job_entry =
+    LUO_DOC_STRUCT_OF(luo_job_yaml, job_fields, luo_check_job);
 
 FIELDS extent_fields[] = {LUO_DOC_INT("steps", OPT, struct luo_extent_yaml, steps,
                                       LUO_WITHIN(1, 1e12), "one of both | number of steps"),

@@ -75,7 +75,7 @@ typedef struct luo_trace_yaml {
 
 typedef struct luo_job_yaml {
     const char *name, *model, *plan;
-    double start_s;
+    double start_s, duration_s;
     int64_t steps;
 } luo_job_yaml;
 
@@ -124,10 +124,10 @@ typedef struct luo_scenario_yaml {
 
 
 /* Contradictions within one map (scenario_check.c). */
-luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
-    luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component, luo_check_planner,
-    luo_check_checkpoint, luo_check_life, luo_check_expert_load, luo_check_training,
-    luo_check_scenario;
+luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_job,
+    luo_check_extent, luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component,
+    luo_check_planner, luo_check_checkpoint, luo_check_life, luo_check_expert_load,
+    luo_check_training, luo_check_scenario;
 
 /* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
  * in files[0..n), named

@@ -12,6 +12,7 @@ static luo_scenario own_scenario(const luo_scenario *scenario, const luo_policy_
     luo_scenario own = *scenario;
     own.model = scenario->jobs[spec->job - 1].model;
     own.steps = scenario->jobs[spec->job - 1].steps;
+    own.duration_s = own.steps > 0 ? 0 : scenario->jobs[spec->job - 1].duration_s;
     own.policies = spec;
     own.npolicies = 1;
     own.njobs = 0;
@@ -22,8 +23,8 @@ luo_status luo_jobs_accepts(const luo_run_opts *opts, luo_err *err)
 {
     if (!opts->backend->jobs)
         return luo_err_set(err, LUO_EINPUT,
-                           "backend `%s` runs one job at a time; `jobs` are simulated by `luoshu "
-                           "sim`.",
+                           "backend `%s` runs one job at a time; `luoshu sim` simulates `jobs`, and "
+                           "a scenario with the model and the plan of one of them runs that one.",
                            opts->backend->name);
     if (opts->comm == LUO_COMM_MODEL)
         return luo_err_set(err, LUO_EINPUT,
@@ -94,6 +95,7 @@ luo_status luo_jobs_run_policy(const luo_scenario *scenario, int32_t policy,
     how.options = how.jobs = &jobs;
     luo_status st = make_jobs(arena, scenario, spec->job - 1, &jobs, err);
     jobs.traced = traced_steps(opts, sink);
+    jobs.steps = INT64_MAX;
     if (st == LUO_OK) st = luo_run_policy(&own, 0, &how, sink, err);
     luo_arena_free(arena);
     return st;

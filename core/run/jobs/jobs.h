@@ -16,6 +16,7 @@ typedef struct luo_jobs {
     double *began_s, *ended_s;  /* [njobs] filled by the backend as it comes to know them, in their
                                    order; HUGE_VAL before */
     bool *told_began, *told_ended; /* [njobs] in events */
+    int64_t steps; /* of `own`, as soon as the backend knows its end; INT64_MAX before */
     int64_t traced; /* so many steps may be asked for with a trace each time steps are simulated */
 } luo_jobs;
 
