@@ -266,8 +266,8 @@ START_TEST(jobs_come_and_go)
 }
 END_TEST
 
-/* The second has 19.9 s: its hundredth step begins 19.8 s after its first and ends at 20 s, as if it
- * had 100 steps. */
+/* The second has 19.9 s: its hundredth step begins 19.8 s after its first and ends at 20 s, as if
+ * it had 100 steps. */
 START_TEST(a_duration_ends_a_job)
 {
     static const int64_t steps[] = {300, 0};

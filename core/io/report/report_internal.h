@@ -11,8 +11,8 @@ void luo_report_base64(luo_str *page, const char *bytes, size_t n);
 /* gzip of n bytes. Errors: LUO_ENOMEM. */
 luo_status luo_report_pack(luo_str *packed, const char *bytes, size_t n, luo_err *err);
 
-/* report_data.c: the JSON document that the script of the page reads: throughput, events
- * and busiest links of every run over time, and its traced steps slice by slice. Errors: in diags. */
+/* report_data.c: the JSON document that the script of the page reads: throughput, events and
+ * busiest links of every run over time, and its traced steps slice by slice. Errors: in diags. */
 luo_status luo_report_data(luo_arena *arena, const luo_result *runs, int32_t n, luo_str *json,
                            luo_diags *diags);
 /* report_timeline.c: the key `timeline` of one run, with at most `most` slices; null: no step was

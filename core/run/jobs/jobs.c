@@ -23,8 +23,9 @@ luo_status luo_jobs_accepts(const luo_run_opts *opts, luo_err *err)
 {
     if (!opts->backend->jobs)
         return luo_err_set(err, LUO_EINPUT,
-                           "backend `%s` runs one job at a time; `luoshu sim` simulates `jobs`, and "
-                           "a scenario with the model and the plan of one of them runs that one.",
+                           "backend `%s` runs one job at a time; `luoshu sim` simulates `jobs`, "
+                           "and a scenario with the model and the plan of one of them runs "
+                           "that one.",
                            opts->backend->name);
     if (opts->comm == LUO_COMM_MODEL)
         return luo_err_set(err, LUO_EINPUT,
