@@ -41,7 +41,8 @@ if (bands) {
     }
 } else {
     stats data using 'kept_tokens' name 'K' nooutput
-    unit = K_max > 2e9 ? 1e9 : 1e6
+    unit = K_max > 2e9 ? 1e9 : K_max > 2e6 ? 1e6 : K_max > 2e3 ? 1e3 : 1
+    unit_name = unit == 1e9 ? ' (thousand million)' : unit == 1e6 ? ' (million)' : unit == 1e3 ? ' (thousand)' : ''
     top = K_max / unit * 1.04
 }
 
@@ -94,7 +95,7 @@ do for [fmt in formats] {
     } else {
         do for [k=1:marked] { eval mark(k); eval label_of_mark(k) }
         set yrange [0:top]
-        eval set_y(unit > 5e8 ? 'kept tokens (thousand million)' : 'kept tokens (million)')
+        eval set_y('kept tokens'.unit_name)
         plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) ? column('t_s') / tdiv : NaN):(column('kept_tokens') / unit) with lines lc rgb colour_of(k) lw width_of(k, nruns < 4 ? nruns : 4) dt k title name_of_run(k)
     }
     unset output

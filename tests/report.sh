@@ -28,6 +28,8 @@ check "figures are SVG in the page" [ "$(grep -c 'src="data:image/svg+xml;base64
 check "runs are in the table without a script" eval "sed -n '/<tbody>/,/<.tbody>/p' $P | grep -q '<td>restart</td>'"
 check "assumptions" grep -q '<h4>Assumed, chosen or a default</h4>' $P
 check "a run alone" eval "'$L' report set/restart --quiet && [ -s set/restart/report.html ]"
+check "its figures once" eval "! grep -o '<figcaption>[^<]*' set/restart/report.html | sort | uniq -d | grep ."
+check "figures of a run of a set once" eval "! grep -o '<figcaption>[^<]*' $P | sort | uniq -d | grep ."
 check "several runs" eval "'$L' report set/restart set/static --out two --quiet && [ -s two/plots/throughput.svg ]"
 check "what is no run" eval "! '$L' report small.yaml 2>err && grep -q 'holds no run' err && [ ! -e small.yaml.lock ]"
 check "a folder that has something" eval "mkdir full && touch full/x && ! '$L' report set/restart set/static --out full 2>err"

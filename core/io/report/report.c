@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/io/compare/compare.h"
 #include "core/io/document/doc.h"
@@ -38,6 +39,7 @@ static void put_element(report_page *page, const char *tag, const char *text)
 static void put_head(report_page *page)
 {
     const char *scenario = page->nruns ? page->runs[0].scenario : "";
+    if (!*scenario && page->nruns == 1) scenario = page->runs[0].name; /* a recorded one has none */
     put(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -53,11 +55,13 @@ static void put_head(report_page *page)
 
 /* ---- the table ---- */
 
-/* No row stands out where none is better than another, nor among jobs, which are no choice. */
+/* No row stands out where none is better than another, nor among jobs, which are no choice, nor
+ * where what was simulated stands beside what was measured. */
 static bool is_best(const report_page *page, int32_t i)
 {
     bool better = false;
     for (int32_t k = 0; k < page->nruns; k++) {
+        if (strcmp(page->runs[k].backend, page->runs[i].backend) != 0) return false;
         if (page->runs[k].goodput_tokens_per_s > page->runs[i].goodput_tokens_per_s) return false;
         better |= page->runs[k].goodput_tokens_per_s < page->runs[i].goodput_tokens_per_s;
     }
@@ -179,6 +183,14 @@ static luo_status put_figure(report_page *page, const char *path, const char *of
     return LUO_OK;
 }
 
+/* A run that is given alone has its page, and the figures that are shown first, in its folder. */
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
+}
+
 static luo_status put_figures(report_page *page)
 {
     const char **path;
@@ -188,6 +200,7 @@ static luo_status put_figures(report_page *page)
     for (int32_t i = 0; i < n; i++) LUO_TRY(put_figure(page, path[i], ""));
     put(page, "</div>\n");
     for (int32_t k = 0; k < page->nruns; k++) {
+        if (is_same_folder(page->opts->out, page->runs[k].dir)) continue;
         LUO_TRY(list_figures(page, page->runs[k].dir, &path, &n));
         if (n == 0) continue;
         put(page, "<details><summary>Figures of ");
