@@ -149,12 +149,17 @@ static luo_status ask_owed(luo_backend_state *backend, const luo_programs *set, 
     sim_reply known;
     luo_arena *arena = luo_arena_new(0);
     if (!arena) return luo_err_nomem(err);
-    const luo_world *world = sim_share_world(arena, owed);
+    sim_places places;
+    const luo_cluster *cluster = backend->config.cluster;
+    luo_status st = sim_places_make(arena, cluster, set, &places, err);
+    const luo_world *world =
+        st == LUO_OK ? sim_share_world(arena, owed, cluster, &places) : NULL;
+    if (st == LUO_OK && !world) st = luo_err_nomem(err);
     const sim_ask ask = {.world = world,
                          .update = sim_share_update(owed),
                          .n = set->n,
                          .interrupted = backend->config.interrupted};
-    const luo_status st = world ? sim_worker_ask(w, arena, &ask, &known, err) : luo_err_nomem(err);
+    if (st == LUO_OK) st = sim_worker_ask(w, arena, &ask, &known, err);
     luo_arena_free(arena);
     return st;
 }
@@ -366,17 +371,34 @@ static const sim_memo_entry *find_last(const luo_backend_state *backend,
                : NULL;
 }
 
-/* The step without its changes, as another process has simulated it, or simulated now, and shared
- * if it is the first one that its worker is asked for. */
+/* Names the step to those who share steps; places of a set that is no set of the cluster, which
+ * sim_net_make says, and of none that is shared, are NULL. */
+static luo_status name_step(luo_backend_state *backend, const luo_step_request *request,
+                            sim_places *places, sim_share_key *key, luo_err *err)
+{
+    const luo_programs *set = request->programs;
+    const luo_cluster *cluster = backend->config.cluster;
+    *key = (sim_share_key){.config = backend->shared_config,
+                           .update = update_of(backend, request),
+                           .world = backend->world};
+    if (!sim_share_on() || request->trace || find_worker(backend, set)) return LUO_OK;
+    const luo_status st = sim_places_make(backend->last, cluster, set, places, NULL);
+    if (st != LUO_OK) return st == LUO_ENOMEM ? luo_err_nomem(err) : LUO_OK;
+    key->places = places;
+    return sim_places_hash(backend->last, cluster, set, places, &key->programs, err);
+}
+
+/* The step without its changes, as it is known already, of these programs at this or other places,
+ * or simulated now, and shared if it is the first one that its worker is asked for. */
 static luo_status quiet_anew(luo_backend_state *backend, const luo_step_request *request,
                              luo_arena *arena, sim_reply *reply, luo_err *err)
 {
     const luo_programs *set = request->programs;
-    const bool first = set->hash && !request->trace && !find_worker(backend, set);
-    const sim_share_key key = {backend->shared_config, set->hash, update_of(backend, request),
-                               backend->world};
     const sim_shared *known = NULL;
-    if (first) LUO_TRY(sim_share_find(arena, &key, &known, reply, err));
+    sim_places places;
+    sim_share_key key;
+    LUO_TRY(name_step(backend, request, &places, &key, err));
+    if (key.places) LUO_TRY(sim_share_find(arena, &key, &known, reply, err));
     if (known) {
         sim_worker *w = free_worker(backend);
         *w = (sim_worker){.hash = set->hash, .used = ++backend->asked, .owed = known};
@@ -385,7 +407,7 @@ static luo_status quiet_anew(luo_backend_state *backend, const luo_step_request 
         return LUO_OK;
     }
     LUO_TRY(simulate(backend, request, 0, 0, arena, reply, err));
-    if (first && reply->head.status == LUO_OK) sim_share_put(backend->last, &key, reply);
+    if (key.places && reply->head.status == LUO_OK) sim_share_put(backend->last, &key, reply);
     return LUO_OK;
 }
 

@@ -352,6 +352,11 @@ void luo_program_print(luo_str *text, const luo_programs *set, int32_t device);
 
 /* Sets set->hash: FNV-1a over the text form, without holding it. Errors: LUO_ENOMEM. */
 luo_status luo_programs_hash(luo_programs *set, luo_err *err);
+/* The same hash of the text in which place[d] stands for device d: sets that differ in nothing but
+ * the numbers of devices have one. place: of nplaces devices, -1: none, and devices that have none
+ * keep their numbers; NULL: all of them do. Errors: LUO_ENOMEM. */
+luo_status luo_programs_hash_placed(const luo_programs *set, const int32_t *place, int32_t nplaces,
+                                    uint64_t *hash, luo_err *err);
 
 /* Proves for the set: matching order and sizes per group, every receive has its send, each F one
  * B, or one BI and then one BW, buffers written before read, and that the lists finish on an

@@ -49,6 +49,8 @@ typedef struct writer {
     bool hashing; /* lines are hashed and thrown away */
     uint64_t hash;
     const luo_programs *set;
+    const int32_t *place; /* by device below nplaces: what stands for it; NULL: its number */
+    int32_t nplaces;
     luo_map tasks; /* task list -> id; looked up only, ids are given in device order */
     luo_map roles; /* instructions -> index of shared */
     shared *shared;
@@ -127,6 +129,25 @@ static void put_ops(writer *w)
     }
 }
 
+/* A device without a place stays what it is, and is no place. */
+static int32_t name_of(const writer *w, int32_t device)
+{
+    if (!w->place) return device;
+    const bool has = device >= 0 && device < w->nplaces && w->place[device] >= 0;
+    return has ? w->place[device] : -1 - device;
+}
+
+static void put_devices(writer *w, const int32_t *dev, int32_t n)
+{
+    const size_t mark = luo_arena_mark(w->arena);
+    int32_t *name = LUO_NEW_N(w->arena, int32_t, n);
+    w->s->failed |= !name;
+    if (!name) return;
+    for (int32_t i = 0; i < n; i++) name[i] = name_of(w, dev[i]);
+    luo_devset_print(w->s, name, n);
+    luo_arena_reset(w->arena, mark);
+}
+
 static void put_group(writer *w, int32_t i)
 {
     const luo_group *group = &w->set->groups[i];
@@ -135,7 +156,8 @@ static void put_group(writer *w, int32_t i)
     luo_str_addc(w->s, ' ');
     word(w, luo_stream_name((luo_stream)group->stream));
     luo_str_addc(w->s, ' ');
-    luo_devset_print(w->s, group->dev, group->n);
+    if (w->place) put_devices(w, group->dev, group->n);
+    else luo_devset_print(w->s, group->dev, group->n);
     end_line(w);
 }
 
@@ -346,7 +368,7 @@ static void put_slot(writer *w, const luo_slot *slot, int32_t id)
     for (int32_t i = 0; i < slot->nmessage; i++) {
         const luo_message *message = &slot->message[i];
         word(w, message->send ? " >" : " <");
-        luo_str_addi(w->s, message->peer);
+        luo_str_addi(w->s, name_of(w, message->peer));
         luo_str_addc(w->s, ':');
         luo_str_addi(w->s, message->elements);
         luo_str_addc(w->s, ':');
@@ -363,7 +385,7 @@ static uint64_t task_key(const luo_program *program)
 static void put_device(writer *w, const luo_program *program)
 {
     word(w, "device");
-    number(w, "", program->device);
+    number(w, "", name_of(w, program->device));
     number(w, "pipeline", program->pipeline);
     number(w, "stage", program->stage);
     number(w, "role", program->role);
@@ -465,10 +487,16 @@ void luo_program_print(luo_str *text, const luo_programs *set, int32_t device)
     close_writer(&w);
 }
 
-luo_status luo_programs_hash(luo_programs *set, luo_err *err)
+luo_status luo_programs_hash_placed(const luo_programs *set, const int32_t *place, int32_t nplaces,
+                                    uint64_t *hash, luo_err *err)
 {
     luo_str text = {0};
-    writer w = {.s = &text, .set = set, .hashing = true, .hash = LUO_HASH_EMPTY};
+    writer w = {.s = &text,
+                .set = set,
+                .place = place,
+                .nplaces = nplaces,
+                .hashing = true,
+                .hash = LUO_HASH_EMPTY};
     bool good = number_lists(&w);
     if (good) {
         put_all(&w);
@@ -478,6 +506,11 @@ luo_status luo_programs_hash(luo_programs *set, luo_err *err)
     close_writer(&w);
     luo_str_free(&text);
     if (!good) return luo_err_nomem(err);
-    set->hash = w.hash;
+    *hash = w.hash;
     return LUO_OK;
+}
+
+luo_status luo_programs_hash(luo_programs *set, luo_err *err)
+{
+    return luo_programs_hash_placed(set, NULL, 0, &set->hash, err);
 }
