@@ -272,11 +272,36 @@ static luo_status specialize(compiler *c, luo_graph *graph, const luo_cluster *c
     return luo_graph_specialize(c->arena, &spec, out, c->err);
 }
 
-static luo_status check(const luo_programs *set, luo_err *err)
+/* A name of the programs whatever the numbers of their devices; never 0. */
+static luo_status name_of_any(luo_arena *scratch, const luo_programs *set, uint64_t *name,
+                              luo_err *err)
+{
+    const int32_t devices = set->n > 0 ? set->at[set->n - 1].device + 1 : 0;
+    int32_t *place = LUO_NEW_N(scratch, int32_t, devices);
+    if (!place) return luo_err_nomem(err);
+    for (int32_t d = 0; d < devices; d++) place[d] = -1;
+    for (int32_t i = 0; i < set->n; i++) place[set->at[i].device] = i;
+    LUO_TRY(luo_programs_hash_placed(set, place, devices, name, err));
+    if (*name == 0) *name = 1;
+    return LUO_OK;
+}
+
+static luo_status check_new(luo_arena *scratch, const luo_programs *set, luo_map *checked,
+                            luo_err *err)
+{
+    uint64_t name;
+    LUO_TRY(name_of_any(scratch, set, &name, err));
+    if (luo_map_get(checked, name, 0)) return LUO_OK;
+    LUO_TRY(luo_program_check(scratch, set, err));
+    return luo_map_at(checked, name, 1) ? LUO_OK : luo_err_nomem(err);
+}
+
+static luo_status check(const luo_programs *set, luo_map *checked, luo_err *err)
 {
     luo_arena *scratch = luo_arena_new(1 << 16);
     if (!scratch) return luo_err_nomem(err);
-    const luo_status st = luo_program_check(scratch, set, err);
+    const luo_status st =
+        checked ? check_new(scratch, set, checked, err) : luo_program_check(scratch, set, err);
     luo_arena_free(scratch);
     return st;
 }
@@ -354,7 +379,7 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *plan, const luo_mo
     if (st == LUO_OK) st = mark_selective(&c, set);
     if (st == LUO_OK && !c.opts->unnamed) st = luo_programs_hash(set, err);
     if (st == LUO_OK) st = go_on(&c);
-    if (st == LUO_OK && c.opts->check) st = check(set, err);
+    if (st == LUO_OK && c.opts->check) st = check(set, c.opts->checked, err);
     if (st == LUO_OK) *out = set;
     return blame(plan, st, err);
 }

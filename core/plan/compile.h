@@ -2,6 +2,7 @@
  * simulator and executors receive what is made here. */
 #ifndef LUO_CORE_PLAN_COMPILE_H
 #define LUO_CORE_PLAN_COMPILE_H
+#include "core/base/hash.h"
 #include "core/graph/moe/load.h"
 #include "core/graph/program/program.h"
 #include "core/graph/specialize/pattern.h"
@@ -11,6 +12,9 @@
 typedef struct luo_compile_opts {
     int64_t sequence_tokens; /* 0: the plan's; else overrides its fixed length */
     bool check;              /* run luo_program_check as well */
+    luo_map *checked;        /* of those that passed, to which a new one is added: programs that
+                                differ from one of them in nothing but the numbers of their devices
+                                pass; NULL: none is known */
     bool unnamed;            /* hash 0: for programs that nobody compares, as text and hash take
                                 a third of the time */
     luo_bucketing bucket;    /* of the stack; the plan's goes before */

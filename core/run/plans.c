@@ -148,6 +148,7 @@ luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err)
     const bool checked = used->program_hash != 0; /* compiled again */
     const luo_compile_opts opts = {.sequence_tokens = used->sequence_tokens,
                                    .check = !checked,
+                                   .checked = &run->plans.checked,
                                    .patterns = used->patterns,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
                                    .load = luo_run_load(run->job.scenario, run->clock.step),
@@ -342,6 +343,7 @@ static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *
     if (st == LUO_OK) st = check_plan(run, copy, err);
     const luo_compile_opts opts = {.sequence_tokens = now.sequence_tokens,
                                    .check = fresh,
+                                   .checked = &run->plans.checked,
                                    .patterns = used->patterns,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
                                    .load = luo_run_load(run->job.scenario, run->clock.step),
@@ -435,6 +437,7 @@ void luo_run_free_plans(luo_run_plans *plans)
         if (plans->list[i]->traffic) luo_traffic_free(plans->list[i]->traffic);
     }
     luo_map_free(&plans->communicators);
+    luo_map_free(&plans->checked);
 }
 
 luo_recipe luo_run_recipe(const luo_used_plan *used)

@@ -180,6 +180,7 @@ typedef struct luo_run_plans { /* those of this run, compiled */
     int64_t uses;          /* a clock for last_use */
     int64_t program_bytes; /* limit of luo_run_use_plan */
     luo_map communicators; /* that exist */
+    luo_map checked;       /* programs that passed luo_program_check (luo_compile_opts) */
     double memory_ratio;
     int32_t memory_device;
 } luo_run_plans;

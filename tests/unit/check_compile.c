@@ -337,7 +337,48 @@ START_TEST(interrupted)
 }
 END_TEST
 
-LUO_SUITE("compile", LUO_T(interrupted), LUO_T_N(published_plans, LUO_ROWS(published)),
+/* All devices of the plan have a number higher by `by`. */
+static void move_devices(luo_plan *plan, int32_t by)
+{
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
+            const luo_stage *stage = &plan->pipelines[i].stages[s];
+            for (int32_t k = 0; k < stage->ndev; k++) ((int32_t *)stage->dev)[k] += by;
+        }
+}
+
+/* Programs that passed pass again on other devices, and no others. */
+START_TEST(checked)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_diags diags;
+    luo_diags_init(&diags, a);
+    luo_plan *plan;
+    luo_model *model;
+    luo_programs *set, *moved, *other;
+    luo_err err = {0};
+    luo_map passed = {0};
+    const luo_compile_opts opts = {.check = true, .checked = &passed};
+    static const char *const path = "scenarios/plans/published/plan-01.json";
+    ck_assert_int_eq(luo_read_plan(a, path, &plan, NULL, &diags), LUO_OK);
+    ck_assert_int_eq(luo_read_model(a, "scenarios/models/llama-32b.yaml", &model, &diags), LUO_OK);
+    ck_assert_int_eq(luo_plan_compile(a, plan, model, NULL, &opts, &set, &err), LUO_OK);
+    ck_assert_uint_eq(passed.n, 1);
+    move_devices(plan, 3);
+    ck_assert_int_eq(luo_plan_compile(a, plan, model, NULL, &opts, &moved, &err), LUO_OK);
+    ck_assert_uint_eq(passed.n, 1);
+    ck_assert(set->hash != moved->hash);
+    ck_assert_int_eq(set->at[0].device + 3, moved->at[0].device);
+    plan->zero = plan->zero ? 0 : 1;
+    ck_assert_int_eq(luo_plan_compile(a, plan, model, NULL, &opts, &other, &err), LUO_OK);
+    ck_assert_uint_eq(passed.n, 2);
+    luo_map_free(&passed);
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("compile", LUO_T(interrupted), LUO_T(checked),
+          LUO_T_N(published_plans, LUO_ROWS(published)),
           LUO_T_N(kept_activations, LUO_ROWS(kept_rows)), LUO_T(recompute), LUO_T(selective),
           LUO_T(zero), LUO_T(unequal_borders),
           LUO_T(shard_hybrid), LUO_T(logits), LUO_T(unknown_device))
