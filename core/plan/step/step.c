@@ -116,8 +116,7 @@ static void keep_turn(const course *run, int32_t stage, const luo_task *t, luo_t
     const bool back = t->phase != LUO_TASK_F;
     const int32_t link = back ? (stage + p->n - 1) % p->n : stage;
     const double sent = back ? p->back[link] : p->transfer[link];
-    s->place[((int32_t)t->phase * run->w->plan->chunks + t->chunk) * run->m + t->micro_batch] =
-        s->nturns++;
+    *step_place(s, t, run->w->plan->chunks, run->m) = s->nturns++;
     kept->task = *t;
     if (kept->done > 0) {
         x->start = kept->began;

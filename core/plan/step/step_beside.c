@@ -65,7 +65,7 @@ static luo_status wait_for_weights(const beside *x, const step_stage *s, const s
     return LUO_OK;
 }
 
-/* Turn k of stage s begins and ends; both are one moment where nothing can hold it up within. */
+/* Turn k of stage s: the moments at which it begins and ends. */
 static luo_status add_task(beside *x, int32_t s, int32_t k)
 {
     step_stage *stage = &pipe_of(x)->stage[s];
@@ -89,7 +89,7 @@ static luo_status add_task(beside *x, int32_t s, int32_t k)
 
 /* ---- messages ---- */
 
-/* Who gets the result of a task: false: nobody, or the stage itself. */
+/* Who gets the result of a task; false: nobody, or the stage itself. */
 static bool find_receiver(const beside *x, int32_t s, const luo_task *t, int32_t *to,
                           luo_task *next)
 {
@@ -104,9 +104,7 @@ static bool find_receiver(const beside *x, int32_t s, const luo_task *t, int32_t
 static int32_t place_of(const beside *x, int32_t s, const luo_task *t)
 {
     const int32_t m = x->w->plan->pipelines[x->pipeline].micro_batches;
-    return pipe_of(x)
-        ->stage[s]
-        .place[((int32_t)t->phase * x->w->plan->chunks + t->chunk) * m + t->micro_batch];
+    return *step_place(&pipe_of(x)->stage[s], t, x->w->plan->chunks, m);
 }
 
 /* Messages of a direction follow each other. */

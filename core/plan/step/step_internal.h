@@ -83,8 +83,12 @@ typedef struct step_stage { /* of a pipeline */
     double lane, worked; /* ZeRO 2 and 3: lane and work so far end */
     double end;          /* of its last backward */
     step_turn *turns;    /* in their order; NULL: pipelines are alike */
-    int32_t nturns, *place; /* of a task in turns: [(phase * chunks + chunk) * m + micro-batch] */
+    int32_t nturns, *place; /* of a task in turns: step_place */
 } step_stage;
+static inline int32_t *step_place(const step_stage *s, const luo_task *t, int32_t chunks, int32_t m)
+{
+    return &s->place[((int32_t)t->phase * chunks + t->chunk) * m + t->micro_batch];
+}
 
 typedef struct step_pipe {
     bool same; /* as the one before: it costs the same, and has its stages */
@@ -102,7 +106,7 @@ typedef struct step_call { /* a bucket */
     bool summed; /* over the tensor group first */
     bool table;  /* half of the gradient of a table on two stages; no call where both hold it */
     bool whole;  /* step_goes_apart: what every device of the tensor group has */
-    double estimate; /* of ready, by which programs put calls in order (spec_clock.c) */
+    double estimate; /* of ready, by which programs put calls in order */
     double *after;   /* pipelines differ: ready, from the begin of each one's last backward */
     int32_t part;    /* first of its slices among the parts that are played */
 } step_call;
