@@ -2,9 +2,10 @@
 row='add a schedule'
 steps() {
     cat >>core/graph/schedule/schedules.inc <<'X' &&
-LUO_SCHED(EAGER, "eager_1f1b", false, 0, eager, UNKNOWN)
+LUO_SCHED(EAGER, "eager_1f1b", false, 0, eager, ASKED)
 X
         sed -i 's/`zb_h2` | - | required/`zb_h2` `eager_1f1b` | - | required/' docs/formats.md &&
+        sed -i '/^| schedule |/s/`zb_h2` if asked for/`zb_h2`, `eager_1f1b` if asked for/' docs/planners.md &&
         insert before core/graph/schedule/sched.c 'static int64_t warm_up_twice(' <<'X'
 static int64_t warm_up_eager(int32_t S, int32_t s, int32_t m, int32_t v)
 {
