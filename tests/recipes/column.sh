@@ -4,7 +4,7 @@ steps() {
     insert after core/io/result/columns.inc 'LUO_COLUMN(STEPS, devices_up, INT' <<'X' &&
 LUO_COLUMN(STEPS, tokens_per_device, NUMBER, FILLED, "tokens / devices_used")
 X
-        insert after core/io/result/rundir.c 'LUO_COL_STEPS_devices_up, row->devices_up);' <<'X' &&
+        insert after core/io/result/put_rows.c 'LUO_COL_STEPS_devices_up, row->devices_up);' <<'X' &&
     luo_table_num(table, LUO_COL_STEPS_tokens_per_device, (double)row->tokens / row->devices_used);
 X
         insert after docs/results.md '| `devices_up` | whole | devices of the cluster that are up' <<'X' &&
