@@ -52,8 +52,7 @@ static luo_status one_step(luo_arena *scratch, const luo_case *one, const luo_pr
                                        .model = &one->model,
                                        .dtype = one->dtype,
                                        .comm = LUO_COMM_FLOW,
-                                       .fold = true,
-                                       .one_comm_stream = true};
+                                       .fold = true};
     LUO_TRY(luo_world_new(scratch, one->cluster, &world, err));
     LUO_TRY_OUT(luo_sim_backend.open(&config, &backend, err));
     const luo_step_request request = {.programs = set, .world = world};
