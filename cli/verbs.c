@@ -495,7 +495,8 @@ const luo_verb luo_verbs[] = {
      "a scenario under many values",
      sweep_options,
      N(sweep_options),
-     "sweep.csv, sweep.json, sweep-parts/ with what each part has done, plots/ with a figure a key",
+     "sweep.csv, sweep.json, sweep-answer.json, sweep-parts/ with what each part has done, plots/ "
+     "with a figure a key",
      {"luoshu sweep scenarios/examples/small.yaml --grid events[0].slowdown=1.5,3 --grid"
       " model.layers=4,8 --seeds 1-3 --out sweep --force",
       "luoshu sweep scenarios/examples/small.yaml --least \"step_s>=0.008\" --over"

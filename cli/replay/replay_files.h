@@ -15,10 +15,14 @@ typedef struct luo_replay_files {
     const char *dir;
     const luo_replay *replay;
     const luo_replay_figures *figures;
+    const char *answer; /* of luo_replay_files_say */
 } luo_replay_files;
 
+/* What stragglers cost and who they are: one sentence, a line. */
+void luo_replay_files_say(const luo_replay_figures *figures, luo_str *text);
+
 /* Writes attribution.csv, compare_steps.csv, compare_steps-ideal.csv, devices.csv, the first step
- * as recorded.csv and ideal.csv, and summary.json, which has the ideal durations, into dir, which
+ * as recorded.csv and ideal.csv, and summary.json, which has the answer and the ideal durations, into dir, which
  * is there. Errors: LUO_EIO; LUO_ENOMEM. */
 luo_status luo_replay_files_write(luo_cli *cli, const luo_replay_files *files, luo_err *err);
 /* The answer first, then who is slow. */

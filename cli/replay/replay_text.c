@@ -44,25 +44,24 @@ static const luo_replay_cause *find_slowest(const luo_replay_figures *x, luo_rep
     return most;
 }
 
-static void print_answer(FILE *out, const luo_replay_files *f)
+void luo_replay_files_say(const luo_replay_figures *x, luo_str *text)
 {
     static const luo_replay_by of[] = {LUO_REPLAY_STAGE, LUO_REPLAY_WORKER, LUO_REPLAY_OP};
-    const luo_replay_figures *x = f->figures;
     char name[96];
     if (!(x->real_mean_s > (1 + NOTICED) * x->ideal_s)) {
-        fprintf(out, "nothing is lost to stragglers: the mean step takes %.4f s.\n",
-                x->real_mean_s);
+        luo_str_addf(text, "nothing is lost to stragglers: the mean step takes %.4f s.\n",
+                     x->real_mean_s);
         return;
     }
-    fprintf(out, "stragglers take %.1f %% of the mean step: %.4f s, without them %.4f s;",
-            100 * (1 - x->ideal_s / x->real_mean_s), x->real_mean_s, x->ideal_s);
+    luo_str_addf(text, "stragglers take %.1f %% of the mean step: %.4f s, without them %.4f s;",
+                 100 * (1 - x->ideal_s / x->real_mean_s), x->real_mean_s, x->ideal_s);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         const luo_replay_cause *c = find_slowest(x, of[i], NULL, 0);
         if (c)
-            fprintf(out, "%s %s (%.3f)", i ? "," : " most through", name_of(c, name, sizeof name),
-                    c->slowdown);
+            luo_str_addf(text, "%s %s (%.3f)", i ? "," : " most through",
+                         name_of(c, name, sizeof name), c->slowdown);
     }
-    fprintf(out, ".\n");
+    luo_str_add(text, ".\n");
 }
 
 static void print_causes(FILE *out, const luo_replay_figures *x, luo_replay_by by)
@@ -89,7 +88,7 @@ void luo_replay_files_print(luo_cli *cli, const luo_replay_files *f)
     FILE *out = luo_cli_out(cli);
     const luo_replay *r = f->replay;
     const luo_replay_figures *x = f->figures;
-    print_answer(out, f);
+    fputs(f->answer, out);
     fprintf(out,
             "%d step%s of %d pipeline%s of %d stage%s; recorded %.4f s, of it %.4f s launch "
             "delays\n",

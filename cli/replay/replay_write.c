@@ -177,6 +177,7 @@ static void write_facts(luo_jsonw *json, const void *ctx)
     const luo_replay_figures *x = f->figures;
     luo_jsonw_text(json, "kind", "replay");
     luo_jsonw_text(json, "timeline", f->path);
+    luo_jsonw_text(json, "answer", f->answer);
     luo_jsonw_int(json, "steps", r->steps);
     luo_jsonw_int(json, "pipelines", r->pipelines);
     luo_jsonw_int(json, "stages", r->stages);

@@ -55,6 +55,18 @@ static luo_status check_own(luo_cli *cli, const char *dir, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status write_files(luo_cli *cli, luo_replay_files *files, luo_err *err)
+{
+    luo_str answer = {0};
+    luo_replay_files_say(files->figures, &answer);
+    files->answer = luo_str_get(&answer);
+    const luo_status st =
+        answer.failed ? luo_err_nomem(err) : luo_replay_files_write(cli, files, err);
+    if (st == LUO_OK) luo_replay_files_print(cli, files);
+    luo_str_free(&answer);
+    return st;
+}
+
 static luo_status run(luo_cli *cli, luo_err *err)
 {
     const char *path = cli->args.files[0], *scenario = luo_args_get(&cli->args, "scenario", NULL);
@@ -73,8 +85,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
     LUO_TRY(check_own(cli, files.dir, err));
     if (scenario) LUO_TRY(luo_replay_files_scenario(cli, &files, scenario, err));
     LUO_TRY(luo_folder_take(cli, files.dir, true, 1, &path, &set, err));
-    luo_status st = luo_replay_files_write(cli, &files, err);
-    if (st == LUO_OK) luo_replay_files_print(cli, &files);
+    luo_status st = write_files(cli, &files, err);
     const luo_folder_end end = luo_folder_end_of(st); /* without figures it is whole, too */
     if (st == LUO_OK && plots) st = luo_cli_draw_all(cli, files.dir);
     const luo_status closed = luo_folder_give(cli, &set, end, st == LUO_OK ? err : NULL);

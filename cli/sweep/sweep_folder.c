@@ -15,7 +15,6 @@
 
 #define PARTS "sweep-parts"
 #define JOURNAL "rows.csv"
-#define DEFINITION "sweep.json"
 
 static const char *path_in(const luo_sweep_folder *f, const char *name)
 {
@@ -83,7 +82,8 @@ static luo_status remove_part(luo_sweep_folder *f, const char *dir, luo_err *err
 
 static luo_status remove_sweep(luo_sweep_folder *f, luo_err *err)
 {
-    static const char *const files[] = {"sweep.csv", "plots/swept.csv", DEFINITION};
+    static const char *const files[] = {"sweep.csv", "plots/swept.csv",
+                                       LUO_SWEEP_ANSWER, LUO_SWEEP_DEFINITION};
     LUO_TRY(each_part(f, remove_part, err));
     for (int k = 1; k <= LUO_SWEEP_KEYS; k++) {
         const char *svg = luo_arena_printf(f->cli->arena, "%s/plots/sweep-%d.svg", f->dir, k);
@@ -116,9 +116,9 @@ static luo_status claim(luo_sweep_folder *f, const char *definition, luo_err *er
 {
     luo_source old;
     const bool force = luo_args_has(&f->cli->args, "force");
-    const char *path = path_in(f, DEFINITION);
+    const char *path = path_in(f, LUO_SWEEP_DEFINITION);
     if (!path) return luo_err_nomem(err);
-    if (luo_result_has(f->dir, DEFINITION)) {
+    if (luo_result_has(f->dir, LUO_SWEEP_DEFINITION)) {
         LUO_TRY(luo_source_read(f->cli->arena, path, &old, err));
         if (strcmp(old.text, definition) == 0) return LUO_OK;
         if (!force)

@@ -1,6 +1,7 @@
 /* sweep_least.c: `luoshu sweep --least CONDITION --over KEY=LO:HI`. */
 #include <string.h>
 
+#include "cli/run/finish.h"
 #include "cli/sweep/sweep_job.h"
 #include "core/base/process.h"
 
@@ -21,30 +22,30 @@ static luo_status ask(luo_sweep_job *job, int64_t cell, bool *holds, luo_err *er
 
 /* `extent.steps=12: goodput 714205 (static)` */
 static luo_status say_cell(luo_sweep_job *job, const luo_sweep_answer *a, int64_t cell,
-                           const char *key, luo_err *err)
+                           const char *key, luo_str *text, luo_err *err)
 {
-    FILE *out = luo_cli_out(job->cli);
     const luo_sweep_key *k = &job->grid.key[0];
     const luo_sweep_case *which;
     const char *value = luo_sweep_value(job->cli->arena, k, cell);
     const bool holds = luo_sweep_holds(&job->condition, a, cell, &which);
     if (!value) return luo_err_nomem(err);
-    fprintf(out, "%s=%s: %s", k->name, value, holds ? "holds" : "does not hold");
+    luo_str_addf(text, "%s=%s: %s", k->name, value, holds ? "holds" : "does not hold");
     luo_jsonw_open(&job->cli->json, key, '{');
     luo_jsonw_text(&job->cli->json, "value", value);
     luo_jsonw_bool(&job->cli->json, "holds", holds);
     if (!which)
-        fputs("; no policy has figures there", out);
+        luo_str_add(text, "; no policy has figures there");
     else if (job->condition.quantity >= 0)
-        fprintf(out, "; %.*s is %.6g under `%s`", (int)strcspn(job->condition.text, "<>="),
-                job->condition.text, luo_sweep_quantity(&job->condition, which), which->policy);
+        luo_str_addf(text, "; %.*s is %.6g under `%s`", (int)strcspn(job->condition.text, "<>="),
+                     job->condition.text, luo_sweep_quantity(&job->condition, which),
+                     which->policy);
     else
-        fprintf(out, "; `%s` is %s", which->policy, luo_run_state_name(which->state));
+        luo_str_addf(text, "; `%s` is %s", which->policy, luo_run_state_name(which->state));
     if (which && job->condition.quantity >= 0)
         luo_jsonw_num(&job->cli->json, "quantity", luo_sweep_quantity(&job->condition, which), 9);
     if (which) luo_jsonw_text(&job->cli->json, "policy", which->policy);
     luo_jsonw_close(&job->cli->json);
-    fputs(".\n", out);
+    luo_str_add(text, ".\n");
     return LUO_OK;
 }
 
@@ -56,13 +57,12 @@ static int64_t next_above(const luo_sweep_rows *rows, int64_t cell)
     return -1;
 }
 
-static luo_status tell(luo_sweep_job *job, const luo_sweep_search *s, luo_err *err)
+/* The sentences, a line each: the value, and what holds there and beside it. */
+static luo_status say(luo_sweep_job *job, const luo_sweep_search *s, const luo_sweep_answer *a,
+                      luo_str *text, luo_err *err)
 {
-    FILE *out = luo_cli_out(job->cli);
     luo_arena *arena = job->cli->arena;
     const luo_sweep_key *key = &job->grid.key[0];
-    luo_sweep_answer answer;
-    LUO_TRY(luo_sweep_job_judge(job, &answer, err));
     const char *lo = luo_sweep_value(arena, key, 0), *hi = luo_sweep_value(arena, key, s->n - 1);
     const char *least = luo_sweep_value(arena, key, s->hi < s->n ? s->hi : 0);
     if (!lo || !hi || !least) return luo_err_nomem(err);
@@ -70,25 +70,40 @@ static luo_status tell(luo_sweep_job *job, const luo_sweep_search *s, luo_err *e
     luo_jsonw_text(&job->cli->json, "key", key->name);
     luo_jsonw_text(&job->cli->json, "least", s->hi < s->n ? least : NULL);
     if (s->hi == s->n) {
-        fprintf(out, "`%s` holds neither at %s=%s nor at %s; between them it was not asked.\n",
-                job->condition.text, key->name, lo, hi);
-        LUO_TRY(say_cell(job, &answer, 0, "below", err));
-        return s->n > 1 ? say_cell(job, &answer, s->n - 1, "above", err) : LUO_OK;
+        luo_str_addf(text,
+                     "`%s` holds neither at %s=%s nor at %s; between them it was not asked.\n",
+                     job->condition.text, key->name, lo, hi);
+        LUO_TRY(say_cell(job, a, 0, "below", text, err));
+        return s->n > 1 ? say_cell(job, a, s->n - 1, "above", text, err) : LUO_OK;
     }
-    fprintf(out, "least: %s=%s is the smallest value for which `%s` holds.\n", key->name, least,
-            job->condition.text);
+    luo_str_addf(text, "least: %s=%s is the smallest value for which `%s` holds.\n", key->name,
+                 least, job->condition.text);
     if (s->first && s->last == 0)
-        fprintf(
-            out,
-            "It holds at the lowest value and no longer at the highest, %s; --least is for what "
-            "holds from some value on.\n",
-            hi);
+        luo_str_addf(text,
+                     "It holds at the lowest value and no longer at the highest, %s; --least is "
+                     "for what holds from some value on.\n",
+                     hi);
     else if (s->first)
-        fprintf(out, "That is the lowest value that was asked for; smaller ones may do.\n");
-    if (s->hi > 0) LUO_TRY(say_cell(job, &answer, s->hi - 1, "below", err));
-    LUO_TRY(say_cell(job, &answer, s->hi, "at", err));
+        luo_str_add(text, "That is the lowest value that was asked for; smaller ones may do.\n");
+    if (s->hi > 0) LUO_TRY(say_cell(job, a, s->hi - 1, "below", text, err));
+    LUO_TRY(say_cell(job, a, s->hi, "at", text, err));
     const int64_t above = next_above(&job->folder.rows, s->hi);
-    return above < 0 ? LUO_OK : say_cell(job, &answer, above, "above", err);
+    return above < 0 ? LUO_OK : say_cell(job, a, above, "above", text, err);
+}
+
+static luo_status tell(luo_sweep_job *job, const luo_sweep_search *s, luo_err *err)
+{
+    luo_sweep_answer answer;
+    luo_str text = {0};
+    int32_t drawn = 0;
+    LUO_TRY(luo_sweep_job_judge(job, &answer, err));
+    luo_status st = say(job, s, &answer, &text, err);
+    if (st == LUO_OK && text.failed) st = luo_err_nomem(err);
+    if (st == LUO_OK) st = luo_sweep_job_tell(job, &answer, luo_str_get(&text), err);
+    luo_str_free(&text);
+    if (st == LUO_OK) st = luo_sweep_job_draw(job, &answer, &drawn, err);
+    luo_cli_tell_place(job->cli, job->folder.dir, drawn);
+    return st;
 }
 
 luo_status luo_sweep_job_least(luo_sweep_job *job, luo_err *err)

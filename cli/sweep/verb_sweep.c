@@ -6,7 +6,6 @@
 #include "cli/run/finish.h"
 #include "cli/sweep/sweep_job.h"
 #include "core/base/process.h"
-#include "core/io/files.h"
 
 static luo_status put(void *ctx, const luo_sweep_row *rows, int32_t n, luo_err *err)
 {
@@ -43,24 +42,6 @@ static luo_status run_part(luo_sweep_job *job, luo_err *err)
 
 /* ---- the answer ---- */
 
-static luo_status draw(luo_sweep_job *job, const luo_sweep_answer *a, int32_t *drawn, luo_err *err)
-{
-    luo_cli *cli = job->cli;
-    luo_str made = {0};
-    int32_t keys;
-    const char *plots = luo_arena_printf(cli->arena, "%s/plots", job->folder.dir);
-    if (!plots) return luo_err_nomem(err);
-    LUO_TRY(luo_file_make_own_dir(plots, err));
-    LUO_TRY(luo_sweep_plotdata(cli->arena, plots, &job->grid, a, &keys, err));
-    if (!job->plots || keys == 0) return LUO_OK;
-    const luo_plot_opts how = {.dir = job->folder.dir, .svg_alone = true};
-    const luo_status st = luo_cli_draw(cli, &how, &made);
-    for (const char *c = luo_str_get(&made); *c; c++) *drawn += *c == '\n';
-    if (cli->verbose) fputs(luo_str_get(&made), luo_cli_out(cli));
-    luo_str_free(&made);
-    return st;
-}
-
 static luo_status answer(luo_sweep_job *job, luo_err *err)
 {
     luo_sweep_answer a;
@@ -68,10 +49,13 @@ static luo_status answer(luo_sweep_job *job, luo_err *err)
     int32_t drawn = 0;
     LUO_TRY(luo_sweep_job_judge(job, &a, err));
     luo_status st = luo_sweep_say(job->cli->arena, &job->grid, &a, &text, err);
+    if (st == LUO_OK) st = luo_sweep_job_tell(job, &a, luo_str_get(&text), err);
+    luo_str_free(&text);
+    if (st == LUO_OK) st = luo_sweep_say_cases(job->cli->arena, &job->grid, &a, &text, err);
     fputs(luo_str_get(&text), luo_cli_out(job->cli));
     luo_str_free(&text);
     if (st == LUO_OK) st = luo_sweep_json(job->cli->arena, &job->grid, &a, &job->cli->json, err);
-    if (st == LUO_OK) st = draw(job, &a, &drawn, err);
+    if (st == LUO_OK) st = luo_sweep_job_draw(job, &a, &drawn, err);
     luo_cli_tell_place(job->cli, job->folder.dir, drawn);
     if (st != LUO_OK || a.failed < a.nrows) return st;
     return luo_cli_error(job->cli, LUO_ENO,
@@ -99,9 +83,7 @@ static luo_status sweep(luo_sweep_job *job, luo_err *err)
 {
     LUO_TRY(job->least ? luo_sweep_job_least(job, err) : run_part(job, err));
     if (*luo_process_asked()) return LUO_OK;
-    if (!job->least) return finish(job, err);
-    luo_cli_tell_place(job->cli, job->folder.dir, 0);
-    return LUO_OK;
+    return job->least ? LUO_OK : finish(job, err);
 }
 
 static luo_status open_folder(luo_sweep_job *job, luo_err *err)

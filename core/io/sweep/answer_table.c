@@ -128,10 +128,12 @@ static luo_status put_value(plotter *p, int32_t k, int64_t value, int32_t policy
     for (int32_t s = 0; s < p->grid->nseeds; s++)
         if (p->n[at + s] > 0) p->mean[n++] = p->sum[at + s] / p->n[at + s];
     if (n == 0) return LUO_OK;
+    const char *text = luo_sweep_value(p->arena, key, value);
+    if (!text) return luo_err_nomem(err);
     const luo_interval mean = luo_interval_of_mean(p->mean, n, 0.95);
     luo_table_int(p->table, LUO_COL_PLOT_SWEPT_key, k + 1);
     luo_table_text(p->table, LUO_COL_PLOT_SWEPT_name, key->name);
-    luo_table_text(p->table, LUO_COL_PLOT_SWEPT_value, key->text[value]);
+    luo_table_text(p->table, LUO_COL_PLOT_SWEPT_value, text);
     luo_table_num(p->table, LUO_COL_PLOT_SWEPT_x,
                   numeric ? luo_sweep_number(key, value) : (double)value);
     luo_table_int(p->table, LUO_COL_PLOT_SWEPT_numeric, numeric);
@@ -182,7 +184,7 @@ luo_status luo_sweep_plotdata(luo_arena *arena, const char *plots, const luo_swe
     LUO_TRY(list_policies(&p, err));
     luo_status st = luo_table_open(&table, plots, luo_table_def_at(LUO_TABLE_PLOT_SWEPT), err);
     for (int32_t k = 0; st == LUO_OK && p.npolicies > 0 && k < grid->nkeys; k++) {
-        if (!grid->key[k].text || grid->key[k].n < 2) continue;
+        if (grid->key[k].n < 2) continue;
         st = put_key(&p, k, err);
         ++*n;
     }

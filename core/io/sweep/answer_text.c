@@ -27,6 +27,21 @@ static void say_rate(luo_str *text, double tokens_per_s)
 
 /* ---- sentences ---- */
 
+luo_status luo_sweep_ask(const luo_sweep_grid *grid, const char *condition, luo_str *text,
+                         luo_err *err)
+{
+    luo_str_add(text, condition ? "What is the smallest value of" : "Which value");
+    if (!condition) luo_str_add(text, grid->nkeys > 1 ? "s of" : " of");
+    for (int32_t k = 0; k < grid->nkeys; k++)
+        luo_str_addf(text, "%s `%s`", k > 0 ? "," : "", grid->key[k].name);
+    if (condition)
+        luo_str_addf(text, " for which `%s` holds?", condition);
+    else
+        luo_str_add(text, grid->nkeys > 1 ? " give the largest goodput?"
+                                          : " gives the largest goodput?");
+    return text->failed ? luo_err_nomem(err) : LUO_OK;
+}
+
 static void say_best(luo_str *text, const char *name, const luo_sweep_case *c)
 {
     luo_str_addf(text, "best: %s: ", name);
@@ -145,8 +160,8 @@ static void put_table(luo_str *text, const grid_text *t, const int *width)
     }
 }
 
-static luo_status say_table(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                            luo_str *text, luo_err *err)
+luo_status luo_sweep_say_cases(luo_arena *arena, const luo_sweep_grid *grid,
+                               const luo_sweep_answer *a, luo_str *text, luo_err *err)
 {
     static const char *const titles[OWN] = {"policy", "goodput", "95 %",   "step",
                                             "MFU",    "lost",    "memory", "state"};
@@ -172,7 +187,7 @@ static luo_status say_table(luo_arena *arena, const luo_sweep_grid *grid, const 
     put_table(text, &t, width);
     if (a->ncases > shown)
         luo_str_addf(text, ".. and %lld more in sweep.csv\n", (long long)(a->ncases - shown));
-    return LUO_OK;
+    return text->failed ? luo_err_nomem(err) : LUO_OK;
 }
 
 luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
@@ -184,6 +199,5 @@ luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid, const luo
         luo_str_addf(text, "%lld of %lld runs have no figures; the first, cell %lld, says: %s\n",
                      (long long)a->failed, (long long)a->nrows, (long long)a->says->cell,
                      luo_result_shown(arena, a->says->error));
-    LUO_TRY(say_table(arena, grid, a, text, err));
     return text->failed ? luo_err_nomem(err) : LUO_OK;
 }

@@ -53,7 +53,7 @@ luo_status luo_sweep_define(luo_arena *arena, const luo_sweep_grid *grid,
 {
     luo_jsonw json = luo_jsonw_start(out);
     luo_jsonw_open(&json, NULL, '{');
-    luo_jsonw_text(&json, "schema", "luoshu.sweep/1");
+    luo_jsonw_text(&json, "schema", LUO_SWEEP_SCHEMA);
     luo_jsonw_text(&json, "version", d->version);
     luo_jsonw_text(&json, "scenario", d->scenario);
     luo_jsonw_hash(&json, "scenario_hash", d->scenario_hash);

@@ -57,6 +57,10 @@ luo_status luo_sweep_overrides(luo_arena *arena, const luo_sweep_grid *grid, int
 
 /* ---- definition.c ---- */
 
+/* The file of the text below. */
+#define LUO_SWEEP_DEFINITION "sweep.json"
+#define LUO_SWEEP_SCHEMA "luoshu.sweep/1"
+
 typedef struct luo_sweep_definition { /* beside the grid: all that the rows depend on */
     const char *version, *scenario;
     uint64_t scenario_hash; /* of the first cell that can be read */
@@ -65,7 +69,7 @@ typedef struct luo_sweep_definition { /* beside the grid: all that the rows depe
     const char *const *settings; /* options that change results, NAME=VALUE */
 } luo_sweep_definition;
 
-/* Text of sweep.json (luoshu.sweep/1). Files that values of `cluster`, `model` and `plan` name are
+/* Text of LUO_SWEEP_DEFINITION. Files that values of `cluster`, `model` and `plan` name are
  * in it by the hash of their content. Errors: LUO_ENOMEM. */
 luo_status luo_sweep_define(luo_arena *arena, const luo_sweep_grid *grid,
                             const luo_sweep_definition *d, luo_str *out, luo_err *err);
@@ -111,6 +115,11 @@ void luo_sweep_rows_free(luo_sweep_rows *rows);
 
 /* ---- answer.c ---- */
 
+/* What the sweep told, in its folder: question, condition (null: none), answer, a line a sentence,
+ * and the keys of luo_sweep_json. */
+#define LUO_SWEEP_ANSWER "sweep-answer.json"
+#define LUO_SWEEP_ANSWER_SCHEMA "luoshu.sweep-answer/1"
+
 typedef struct luo_sweep_case { /* a policy in a cell, over the seeds */
     int64_t cell;
     const char *policy;
@@ -145,17 +154,23 @@ typedef struct luo_sweep_answer {
 luo_status luo_sweep_judge(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_rows *rows,
                            const char *const *bounds, int32_t nbounds, luo_sweep_answer *out,
                            luo_err *err);
-/* The sentences: best, how sure, which key matters; then the table of the first cases.
- * Errors: LUO_ENOMEM. */
+/* The sentences, a line each: best, how sure, which key matters. Errors: LUO_ENOMEM. */
 luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
                          luo_str *text, luo_err *err);
+/* The table of the first cases. Errors: LUO_ENOMEM. */
+luo_status luo_sweep_say_cases(luo_arena *arena, const luo_sweep_grid *grid,
+                               const luo_sweep_answer *a, luo_str *text, luo_err *err);
+/* `Which values of `a`, `b` give the largest goodput?`; of a condition the smallest value for which
+ * it holds. condition: NULL: none. Errors: LUO_ENOMEM. */
+luo_status luo_sweep_ask(const luo_sweep_grid *grid, const char *condition, luo_str *text,
+                         luo_err *err);
 /* `event[0].slowdown=2, static`. Owner: arena. NULL: out of memory. */
 const char *luo_sweep_name(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_case *c);
 /* Keys best, next, factors, cases. */
 luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
                           luo_jsonw *json, luo_err *err);
-/* DIR/plots/swept.csv of keys with several values. *n: how many there are.
- * Errors: LUO_EIO; LUO_ENOMEM. */
+/* DIR/plots/swept.csv of keys with several values, at those that have figures. *n: how many keys
+ * there are. Cost: O((cases + values * policies) * seeds) a key. Errors: LUO_EIO; LUO_ENOMEM. */
 luo_status luo_sweep_plotdata(luo_arena *arena, const char *plots, const luo_sweep_grid *grid,
                               const luo_sweep_answer *a, int32_t *n, luo_err *err);
 
