@@ -54,7 +54,8 @@ static luo_status answer(luo_sweep_job *job, luo_err *err)
     if (st == LUO_OK) st = luo_sweep_say_cases(job->cli->arena, &job->grid, &a, &text, err);
     fputs(luo_str_get(&text), luo_cli_out(job->cli));
     luo_str_free(&text);
-    if (st == LUO_OK) st = luo_sweep_json(job->cli->arena, &job->grid, &a, &job->cli->json, err);
+    if (st == LUO_OK)
+        st = luo_sweep_json(job->cli->arena, &job->grid, &a, a.ncases, &job->cli->json, err);
     if (st == LUO_OK) st = luo_sweep_job_draw(job, &a, &drawn, err);
     luo_cli_tell_place(job->cli, job->folder.dir, drawn);
     if (st != LUO_OK || a.failed < a.nrows) return st;

@@ -37,7 +37,7 @@ static luo_status json_case(luo_arena *arena, const luo_sweep_grid *grid, const 
 }
 
 luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                          luo_jsonw *json, luo_err *err)
+                          int64_t most, luo_jsonw *json, luo_err *err)
 {
     luo_jsonw_int(json, "runs", a->nrows);
     luo_jsonw_int(json, "without_figures", a->failed);
@@ -62,7 +62,7 @@ luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid, const lu
     }
     luo_jsonw_close(json);
     luo_jsonw_open(json, "cases", '[');
-    for (int64_t i = 0; i < a->ncases; i++)
+    for (int64_t i = 0; i < a->ncases && i < most; i++)
         LUO_TRY(json_case(arena, grid, &a->at[i], NULL, json, err));
     luo_jsonw_close(json);
     return LUO_OK;

@@ -116,7 +116,8 @@ void luo_sweep_rows_free(luo_sweep_rows *rows);
 /* ---- answer.c ---- */
 
 /* What the sweep told, in its folder: question, condition (null: none), answer, a line a sentence,
- * and the keys of luo_sweep_json. */
+ * the keys of luo_sweep_json with the first LUO_SWEEP_KEPT cases, and how many more there are. */
+enum { LUO_SWEEP_KEPT = 2000 };
 #define LUO_SWEEP_ANSWER "sweep-answer.json"
 #define LUO_SWEEP_ANSWER_SCHEMA "luoshu.sweep-answer/1"
 
@@ -166,9 +167,9 @@ luo_status luo_sweep_ask(const luo_sweep_grid *grid, const char *condition, luo_
                          luo_err *err);
 /* `event[0].slowdown=2, static`. Owner: arena. NULL: out of memory. */
 const char *luo_sweep_name(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_case *c);
-/* Keys best, next, factors, cases. */
+/* Keys best, next, factors, cases: the first `most` of these. */
 luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                          luo_jsonw *json, luo_err *err);
+                          int64_t most, luo_jsonw *json, luo_err *err);
 /* DIR/plots/swept.csv of keys with several values, at those that have figures. *n: how many keys
  * there are. Cost: O((cases + values * policies) * seeds) a key. Errors: LUO_EIO; LUO_ENOMEM. */
 luo_status luo_sweep_plotdata(luo_arena *arena, const char *plots, const luo_sweep_grid *grid,
