@@ -1,8 +1,7 @@
-/* verb_report.c: `luoshu report RUN|SET..`: one page of them. */
+/* verb_report.c: `luoshu report`: one page of runs, of a sweep or of a replay. */
 #include "cli/verb_report.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/embed.h"
 #include "cli/inputs.h"
@@ -55,13 +54,6 @@ luo_status luo_cli_report(luo_cli *cli, const char *const *paths, int32_t npaths
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }
 
-static bool has_figures(luo_cli *cli, const char *dir)
-{
-    struct stat info;
-    const char *plots = luo_arena_printf(cli->arena, "%s/plots", dir);
-    return plots && stat(plots, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 /* What is not there yet: figures of each path, and of several those that they share. */
 static luo_status draw(luo_cli *cli, const char *out)
 {
@@ -71,7 +63,7 @@ static luo_status draw(luo_cli *cli, const char *out)
     int32_t figures;
     for (int i = 0; i < args->nfiles; i++) {
         luo_str made = {0};
-        if (has_figures(cli, args->files[i])) continue;
+        if (luo_report_has_figures(args->files[i])) continue;
         const luo_plot_opts own = {.dir = args->files[i], .svg_alone = true};
         const luo_status st = luo_cli_draw(cli, &own, &made);
         luo_str_free(&made);
@@ -98,11 +90,8 @@ luo_status luo_verb_report_run(luo_cli *cli)
     luo_err err = {0};
     LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "at least one run directory or result set is"));
     LUO_TRY(luo_cli_fail(cli, luo_inputs_on_off(&cli->args, "plots", &plots, &err), &err));
-    for (int i = 0; i < cli->args.nfiles; i++) {
-        luo_result *runs; /* what is none is told before anything is made */
-        int32_t n;
-        LUO_TRY(luo_result_read_all(cli->arena, &cli->args.files[i], 1, &runs, &n, &cli->diags));
-    }
+    /* what has no page is told before anything is made */
+    LUO_TRY(luo_report_check(cli->arena, cli->args.files, cli->args.nfiles, &cli->diags));
     LUO_TRY(luo_cli_fail(cli, open_place(cli, &set, &out, &err), &err));
     luo_status st = plots ? draw(cli, out) : LUO_OK;
     if (st == LUO_OK) st = luo_cli_report(cli, cli->args.files, cli->args.nfiles, out);

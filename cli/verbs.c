@@ -728,14 +728,15 @@ const luo_verb luo_verbs[] = {
      NULL,
      luo_verb_plot_run},
     {"report",
-     "luoshu report RUN|SET.. [options]",
-     "Makes one page of runs, which opens from disk without a network: the answer, a table that "
-     "sorts, throughput over time, a timeline of traced steps, figures, assumptions, origin.",
-     "one page of runs",
+     "luoshu report RUN|SET..|SWEEP|REPLAY [options]",
+     "Makes one page, which opens from disk without a network: of runs the answer, a table that "
+     "sorts, throughput over time, a timeline of traced steps, figures, assumptions, origin; of "
+     "the folder of a sweep question, answer, cells, figures; of that of a replay who is slow.",
+     "one page of runs, a sweep or a replay",
      report_options,
      N(report_options),
      "report.html, and plots/ where there were none",
-     {"luoshu report luoshu-demo", NULL},
+     {"luoshu report luoshu-demo", "luoshu report small-sweep"},
      "0 2 3 4",
      "luoshu.report/1",
      luo_verb_report_run},

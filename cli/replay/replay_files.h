@@ -22,8 +22,8 @@ typedef struct luo_replay_files {
 void luo_replay_files_say(const luo_replay_figures *figures, luo_str *text);
 
 /* Writes attribution.csv, compare_steps.csv, compare_steps-ideal.csv, devices.csv, the first step
- * as recorded.csv and ideal.csv, and summary.json, which has the answer and the ideal durations, into dir, which
- * is there. Errors: LUO_EIO; LUO_ENOMEM. */
+ * as recorded.csv and ideal.csv, and summary.json, which has the answer and the ideal durations,
+ * into dir, which is there. Errors: LUO_EIO; LUO_ENOMEM. */
 luo_status luo_replay_files_write(luo_cli *cli, const luo_replay_files *files, luo_err *err);
 /* The answer first, then who is slow. */
 void luo_replay_files_print(luo_cli *cli, const luo_replay_files *files);

@@ -15,10 +15,8 @@ static luo_status write_answer(luo_sweep_job *job, const luo_sweep_answer *a, co
     luo_jsonw_text(&json, "question", question);
     luo_jsonw_text(&json, "condition", job->least ? job->condition.text : NULL);
     luo_jsonw_text(&json, "answer", answer);
-    luo_status st =
-        luo_sweep_json(job->cli->arena, &job->grid, a, LUO_SWEEP_KEPT, &json, err);
-    luo_jsonw_int(&json, "more_cases",
-                  a->ncases > LUO_SWEEP_KEPT ? a->ncases - LUO_SWEEP_KEPT : 0);
+    luo_status st = luo_sweep_json(job->cli->arena, &job->grid, a, LUO_SWEEP_KEPT, &json, err);
+    luo_jsonw_int(&json, "more_cases", a->ncases > LUO_SWEEP_KEPT ? a->ncases - LUO_SWEEP_KEPT : 0);
     luo_jsonw_close(&json);
     luo_str_addc(&text, '\n');
     if (st == LUO_OK)

@@ -21,7 +21,7 @@ const numberOf = text => {
 const sortBy = (head, column) => {
   const body = head.closest("table").tBodies[0];
   const down = head.getAttribute("aria-sort") === "ascending";
-  const words = column < 2;
+  const words = head.classList.contains("word");
   const rows = [...body.rows].sort((a, b) => {
     const x = a.cells[column].textContent, y = b.cells[column].textContent;
     const order = words ? x.localeCompare(y) : numberOf(x) - numberOf(y);
@@ -385,10 +385,12 @@ const unpack = async () => {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 };
-unpack().then(data => {
-  if (data.runs.length > 0) { drawRate(data); repaint.push(() => drawRate(data)); } else $("time").remove();
-  startLinks(data);
-  startTimeline(data);
+const start = data => {
+  if (data) {
+    if (data.runs.length > 0) { drawRate(data); repaint.push(() => drawRate(data)); } else $("time").remove();
+    startLinks(data);
+    startTimeline(data);
+  }
   const all = () => repaint.forEach(draw => draw());
   for (const query of [dark, matchMedia("print")]) query.addEventListener("change", all);
   window.addEventListener("resize", all);
@@ -402,5 +404,6 @@ unpack().then(data => {
   });
   window.addEventListener("afterprint", () => { for (const one of opened.splice(0)) one.open = false; });
   root.dataset.ready = "1";
-});
+};
+if ($("data")) unpack().then(start); else start(null); // pages without runs are tables and figures
 })();

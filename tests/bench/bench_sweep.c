@@ -49,7 +49,8 @@ static void sweep(const char *luoshu, const char *dir, const char *ranges)
 
 static void drop(const char *dir)
 {
-    static const char *const names[] = {"sweep.csv", "sweep.json", "plots/swept.csv", "plots",
+    static const char *const names[] = {"sweep.csv", "sweep.json", "sweep-answer.json",
+                                        "plots/swept.csv", "plots",
                                         "sweep-parts/1-of-1/rows.csv", "sweep-parts/1-of-1",
                                         "sweep-parts", ""};
     char path[256];

@@ -5,8 +5,9 @@
 
 /* A `*` stands for the rest of a name. */
 static const char *const of_set[] = {"compare.csv", "compare.json",      "compare_*",   "seeds.csv",
-                                     "pairs.csv",   "jobs.csv",          "sweep.csv",   "sweep.json",
-                                     "sweep-parts", "sweep-answer.json", "report.html", "plots"};
+                                     "pairs.csv",   "jobs.csv",          "sweep.csv",
+                                     "sweep.json",  "sweep-answer.json", "sweep-parts",
+                                     "report.html", "plots"};
 static const char *const of_flat[] = {"iterations.csv", "groups.csv",     "ahead.csv",
                                       "servers.csv",    "summary.json",   "staleness.csv",
                                       "partition.csv",  "partitions.csv", "traffic.csv",
