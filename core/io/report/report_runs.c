@@ -6,7 +6,7 @@
 #include "core/io/document/doc.h"
 #include "core/io/report/report_internal.h"
 
-enum { WORDS = 2 }; /* columns of the table that are no numbers: run and policy */
+enum { WORDS = 2 }; /* columns of the table that are no numbers: run and state */
 
 /* ---- the table ---- */
 
