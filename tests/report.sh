@@ -76,8 +76,12 @@ check "nothing of them" [ ! -e both ]
 mkdir other half && echo '{"schema": "luoshu.sim/1", "kind": "layer"}' >other/summary.json && cp swept/sweep.json half
 check "results of another kind" refused "kind \`layer\`" other
 check "a sweep without an answer" refused "sweep-answer.json yet" half
+echo '{"schema": "luoshu.sweep-answer/1", "answer": "x", "cases": 3}' >half/sweep-answer.json
+check "an answer of another form" refused "is not as luoshu wrote it" half
 cp -r replayed old && sed -i '/"answer"/d' old/summary.json
 check "a replay without an answer" refused "no \`answer\`" old
+cp -r replayed part && rm part/attribution.csv
+check "a replay without a table" refused "part/attribution.csv" part
 mkdir long && cp -r swept/sweep.json long && awk 'BEGIN {
     print "{\"schema\": \"luoshu.sweep-answer/1\", \"question\": \"?\", \"condition\": null, \"answer\": \"x\", \"more_cases\": 5, \"cases\": ["
     for (value = "v"; length(value) < 4096;) value = value value

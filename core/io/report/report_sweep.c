@@ -231,7 +231,8 @@ static luo_status read_answer(sweep_page *sweep)
                            "the sweep in `%s` has no " LUO_SWEEP_ANSWER " yet; give its command "
                            "again, which goes on where it was and answers.",
                            sweep->dir);
-    if (!keys || keys->n > LUO_SWEEP_KEYS || !cases || !luo_doc_text(sweep->answer, "answer"))
+    if (!keys || keys->type != LUO_DOC_LIST || keys->n > LUO_SWEEP_KEYS || !cases ||
+        cases->type != LUO_DOC_LIST || !luo_doc_text(sweep->answer, "answer"))
         return luo_err_set(
             &page->err, LUO_EINPUT,
             "`%s` or `%s` in `%s` is not as luoshu wrote it; give the command of the "
