@@ -736,7 +736,7 @@ const luo_verb luo_verbs[] = {
      report_options,
      N(report_options),
      "report.html, and plots/ where there were none",
-     {"luoshu report luoshu-demo", "luoshu report small-sweep"},
+     {"luoshu report luoshu-demo", "luoshu report sweep"},
      "0 2 3 4",
      "luoshu.report/1",
      luo_verb_report_run},
