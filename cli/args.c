@@ -8,10 +8,11 @@
 
 #include "core/base/words.h"
 
-static const luo_option *find(const luo_option *t, int n, const char *name, size_t len)
+static const luo_option *find(const luo_option *option, int n, const char *name, size_t len)
 {
     for (int i = 0; i < n; i++)
-        if (strlen(t[i].name) == len && memcmp(t[i].name, name, len) == 0) return &t[i];
+        if (strlen(option[i].name) == len && memcmp(option[i].name, name, len) == 0)
+            return &option[i];
     return NULL;
 }
 
@@ -62,9 +63,9 @@ luo_status luo_args_parse(int argc, char **argv, const luo_option *options, int 
                                a);
         const char *name = a + 2, *eq = strchr(name, '=');
         const size_t len = eq ? (size_t)(eq - name) : strlen(name);
-        const luo_option *o = find(options, noptions, name, len);
-        if (!o) o = find(common, ncommon, name, len);
-        if (!o) {
+        const luo_option *option = find(options, noptions, name, len);
+        if (!option) option = find(common, ncommon, name, len);
+        if (!option) {
             out->unknown = name;
             return unknown(name, len, options, noptions, common, ncommon, err);
         }
@@ -72,16 +73,16 @@ luo_status luo_args_parse(int argc, char **argv, const luo_option *options, int 
             return luo_err_set(err, LUO_EUSAGE, "too many options; at most %d are taken.",
                                LUO_ARGS_MAX);
         const char *value = eq ? eq + 1 : NULL;
-        if (!o->value && eq)
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` takes no value; leave out `=%s`.", o->name,
-                               eq + 1);
-        if (o->value && !value) {
+        if (!option->value && eq)
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` takes no value; leave out `=%s`.",
+                               option->name, eq + 1);
+        if (option->value && !value) {
             if (i + 1 == argc)
-                return luo_err_set(err, LUO_EUSAGE, "`--%s` has no value; give %s.", o->name,
-                                   o->value);
+                return luo_err_set(err, LUO_EUSAGE, "`--%s` has no value; give %s.", option->name,
+                                   option->value);
             value = argv[++i];
         }
-        out->set[out->nset].option = o;
+        out->set[out->nset].option = option;
         out->set[out->nset++].value = value ? value : "";
     }
     return LUO_OK;

@@ -45,7 +45,7 @@ extern const int luo_ncommon_options;
 const luo_verb *luo_verb_find(const char *name);
 /* LUO_EUSAGE: there is no such verb, and which one may be meant. */
 luo_status luo_verb_unknown(const char *word, luo_err *err);
-void luo_verb_help(FILE *out, const luo_verb *v);
+void luo_verb_help(FILE *out, const luo_verb *verb);
 void luo_cli_help(FILE *out);
 /* Adds an error without a place and returns st. */
 luo_status luo_cli_error(luo_cli *cli, luo_status st, const char *fmt, ...) LUO_PRINTF(3, 4);

@@ -15,8 +15,8 @@
 luo_status luo_inputs_steps(luo_cli *cli, const char *option, const char *text,
                             const char *expected, const luo_range **out, int32_t *n, luo_err *err)
 {
-    luo_range *r = LUO_NEW_N(cli->arena, luo_range, strlen(text) + 1);
-    if (!r) return luo_err_nomem(err);
+    luo_range *range = LUO_NEW_N(cli->arena, luo_range, strlen(text) + 1);
+    if (!range) return luo_err_nomem(err);
     const char *at = text;
     int32_t count = 0;
     for (;;) {
@@ -33,11 +33,11 @@ luo_status luo_inputs_steps(luo_cli *cli, const char *option, const char *text,
             return luo_err_set(err, LUO_EUSAGE,
                                "`--%s` is `%s`; %s is expected.", option, text,
                                expected);
-        r[count++] = (luo_range){(int32_t)lo, (int32_t)hi + 1};
+        range[count++] = (luo_range){(int32_t)lo, (int32_t)hi + 1};
         if (!*end) break;
         at = end + 1;
     }
-    *out = r;
+    *out = range;
     *n = count;
     return LUO_OK;
 }
@@ -66,29 +66,30 @@ luo_status luo_inputs_on_off(const luo_args *args, const char *name, bool *out, 
     return LUO_OK;
 }
 
-luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, luo_err *err)
+luo_status luo_inputs_shared(luo_cli *cli, luo_session *session, const char *trace, luo_err *err)
 {
     const luo_args *args = &cli->args;
-    LUO_TRY(luo_inputs_on_off(args, "plots", &s->plots, err));
-    LUO_TRY(luo_args_number(args, "limit-s", 0, 0, 1e9, &s->limit_s, err));
-    s->run.work = &cli->work;
-    s->force = luo_args_has(args, "force");
-    s->keep_programs = luo_args_has(args, "keep-programs");
-    s->verbose = luo_args_has(args, "verbose");
-    return read_trace(cli, luo_args_get(args, "trace-steps", trace), &s->run.trace, err);
+    LUO_TRY(luo_inputs_on_off(args, "plots", &session->plots, err));
+    LUO_TRY(luo_args_number(args, "limit-s", 0, 0, 1e9, &session->limit_s, err));
+    session->run.work = &cli->work;
+    session->force = luo_args_has(args, "force");
+    session->keep_programs = luo_args_has(args, "keep-programs");
+    session->verbose = luo_args_has(args, "verbose");
+    return read_trace(cli, luo_args_get(args, "trace-steps", trace), &session->run.trace, err);
 }
 
-luo_status luo_inputs_simulator(luo_cli *cli, luo_session *s, luo_err *err)
+luo_status luo_inputs_simulator(luo_cli *cli, luo_session *session, luo_err *err)
 {
     static const char *const comm[] = {"model", "flow", "message"}, *const streams[] = {"1", "3"};
     const luo_args *args = &cli->args;
     int which;
-    s->run.backend = s->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
+    session->run.backend = session->run.simulator =
+        luo_backend_find(luo_backends, luo_nbackends, "sim");
     LUO_TRY(luo_args_choice(args, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
-    s->run.comm = (luo_comm_mode)which;
+    session->run.comm = (luo_comm_mode)which;
     LUO_TRY(luo_args_choice(args, "comm-streams", 1, streams, 2, &which, err));
-    s->run.one_comm_stream = which == 0;
-    LUO_TRY(luo_inputs_on_off(args, "fold", &s->run.fold, err));
+    session->run.one_comm_stream = which == 0;
+    LUO_TRY(luo_inputs_on_off(args, "fold", &session->run.fold, err));
     LUO_TRY(luo_sim_share(err)); /* among its policies, seeds and cells */
     return luo_sim_load(err);
 }

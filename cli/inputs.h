@@ -5,9 +5,9 @@
 #include "cli/run/session.h"
 
 /* --trace-steps (otherwise `trace`), --plots, --limit-s, --force, --keep-programs, --verbose. */
-luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, luo_err *err);
+luo_status luo_inputs_shared(luo_cli *cli, luo_session *session, const char *trace, luo_err *err);
 /* --comm, --comm-streams, --fold, and the simulator, loaded once for all processes. */
-luo_status luo_inputs_simulator(luo_cli *cli, luo_session *s, luo_err *err);
+luo_status luo_inputs_simulator(luo_cli *cli, luo_session *session, luo_err *err);
 /* Model and plans of the scenario in this type; sc, which is the caller's, points to copies. */
 luo_status luo_inputs_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err);
 /* Steps of an option, "0-3,40", as ranges; expected: what the sentence of an error asks for.

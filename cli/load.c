@@ -13,7 +13,7 @@
 const luo_backend *const luo_backends[] = {&luo_sim_backend, &luo_host_backend, &luo_cuda_backend};
 const int luo_nbackends = (int)(sizeof luo_backends / sizeof *luo_backends);
 
-luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err)
+luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *opts, luo_err *err)
 {
     const char *text = luo_args_get(&cli->args, "dead", NULL);
     if (!text) return LUO_OK;
@@ -25,8 +25,8 @@ luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err)
             dev[k] = dev[k - 1];
             dev[k - 1] = t;
         }
-    p->dead = dev;
-    p->ndead = n;
+    opts->dead = dev;
+    opts->ndead = n;
     return LUO_OK;
 }
 
@@ -170,9 +170,9 @@ luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_clu
                             const luo_stack *stack, luo_dtype dtype, const double *rate,
                             double *seconds)
 {
-    luo_judgement x;
-    const luo_status st = one_step(cli, set, cluster, stack, dtype, rate, &x);
-    *seconds = x.seconds;
+    luo_judgement judgement;
+    const luo_status st = one_step(cli, set, cluster, stack, dtype, rate, &judgement);
+    *seconds = judgement.seconds;
     return st;
 }
 
@@ -180,10 +180,10 @@ luo_status luo_cli_step_parts(luo_cli *cli, const luo_programs *set, const luo_c
                               const luo_stack *stack, luo_dtype dtype, double *seconds,
                               luo_parts *mean)
 {
-    luo_judgement x;
-    const luo_status st = one_step(cli, set, cluster, stack, dtype, NULL, &x);
-    *seconds = x.seconds;
-    *mean = x.mean;
+    luo_judgement judgement;
+    const luo_status st = one_step(cli, set, cluster, stack, dtype, NULL, &judgement);
+    *seconds = judgement.seconds;
+    *mean = judgement.mean;
     return st;
 }
 

@@ -12,7 +12,7 @@ extern const luo_backend *const luo_backends[];
 extern const int luo_nbackends;
 
 /* --dead into a planner. Owner: cli->arena. */
-luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err);
+luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *opts, luo_err *err);
 /* What --dtype says; NULL: it is not given. Errors: LUO_EUSAGE. */
 luo_status luo_cli_dtype(luo_cli *cli, const char **out, luo_err *err);
 /* A model file, in the type that --dtype says. Errors are in cli->diags. */

@@ -15,9 +15,9 @@
 static luo_status list_hosts(luo_arena *arena, luo_str *out, const luo_exec_options *options,
                              luo_err *err)
 {
-    luo_hosts h;
-    LUO_TRY(luo_hosts_of_run(arena, options, &h, err));
-    for (int32_t i = 0; i < h.n; i++) luo_str_addf(out, "%s%s", i ? ", " : "", h.at[i]);
+    luo_hosts hosts;
+    LUO_TRY(luo_hosts_of_run(arena, options, &hosts, err));
+    for (int32_t i = 0; i < hosts.n; i++) luo_str_addf(out, "%s%s", i ? ", " : "", hosts.at[i]);
     return out->failed ? luo_err_nomem(err) : LUO_OK;
 }
 
@@ -25,15 +25,15 @@ static luo_status list_hosts(luo_arena *arena, luo_str *out, const luo_exec_opti
 static void cpu_name(char *out, size_t size)
 {
     char line[512];
-    FILE *f = fopen("/proc/cpuinfo", "r");
+    FILE *file = fopen("/proc/cpuinfo", "r");
     snprintf(out, size, "unknown");
-    while (f && fgets(line, sizeof line, f)) {
+    while (file && fgets(line, sizeof line, file)) {
         const char *value = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
         if (!value) continue;
         snprintf(out, size, "%.*s", (int)strcspn(value + 2, "\n"), value + 2);
         break;
     }
-    if (f) fclose(f);
+    if (file) fclose(file);
 }
 
 static void list_optimizer(luo_arena *arena, luo_fact *out)

@@ -6,39 +6,40 @@
 
 #include "cli/cli.h"
 
-static void print_diag(const luo_cli *cli, const luo_diag *d)
+static void print_diag(const luo_cli *cli, const luo_diag *diag)
 {
-    const char *word = luo_severity_name(d->severity);
+    const char *word = luo_severity_name(diag->severity);
     static const char *const paint[] = {"\033[36m", "\033[33m", "\033[31m"};
-    if (d->severity == LUO_NOTE && cli->quiet) return;
-    if (d->err.path[0] && d->err.line)
-        fprintf(stderr, "%s:%d:%d: ", d->err.path, d->err.line, d->err.col);
-    else if (d->err.path[0])
-        fprintf(stderr, "%s: ", d->err.path);
+    if (diag->severity == LUO_NOTE && cli->quiet) return;
+    if (diag->err.path[0] && diag->err.line)
+        fprintf(stderr, "%s:%d:%d: ", diag->err.path, diag->err.line, diag->err.col);
+    else if (diag->err.path[0])
+        fprintf(stderr, "%s: ", diag->err.path);
     else
         fputs("luoshu: ", stderr);
     if (cli->color)
-        fprintf(stderr, "%s%s:\033[0m %s\n", paint[d->severity], word, d->err.text);
+        fprintf(stderr, "%s%s:\033[0m %s\n", paint[diag->severity], word, diag->err.text);
     else
-        fprintf(stderr, "%s: %s\n", word, d->err.text);
+        fprintf(stderr, "%s: %s\n", word, diag->err.text);
 }
 
 static void print_dropped(luo_diags *diags)
 {
-    for (luo_diag_file *f = diags->files; f && diags->n_dropped; f = f->next) {
-        if (f->n_dropped == 0) continue;
-        fprintf(stderr, "%s: note: %d more\n", f->path[0] ? f->path : "luoshu", f->n_dropped);
-        f->n_dropped = 0;
+    for (luo_diag_file *file = diags->files; file && diags->n_dropped; file = file->next) {
+        if (file->n_dropped == 0) continue;
+        fprintf(stderr, "%s: note: %d more\n", file->path[0] ? file->path : "luoshu",
+                file->n_dropped);
+        file->n_dropped = 0;
     }
     diags->n_dropped = 0;
 }
 
 void luo_cli_flush(luo_cli *cli)
 {
-    const luo_diag *d = cli->printed ? cli->printed->next : cli->diags.first;
-    for (; d; d = d->next) {
-        print_diag(cli, d);
-        cli->printed = d;
+    const luo_diag *diag = cli->printed ? cli->printed->next : cli->diags.first;
+    for (; diag; diag = diag->next) {
+        print_diag(cli, diag);
+        cli->printed = diag;
     }
     print_dropped(&cli->diags);
 }

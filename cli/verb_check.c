@@ -18,12 +18,12 @@ typedef struct context { /* NULL where the option is not given */
 } context;
 
 /* Does it begin when the run is over? Events of traces, at column 1 of their files, may. */
-static bool is_late(const luo_scenario *sc, const luo_event *e)
+static bool is_late(const luo_scenario *sc, const luo_event *event)
 {
-    const bool by_step = e->trigger == LUO_AT_STEP || e->trigger == LUO_BETWEEN_STEPS;
-    const bool by_time = e->trigger == LUO_AT_S || e->trigger == LUO_BETWEEN_S;
-    return e->col > 1 && ((by_step && sc->steps > 0 && e->at[0] >= (double)sc->steps) ||
-                          (by_time && sc->duration_s > 0 && e->at[0] >= sc->duration_s));
+    const bool by_step = event->trigger == LUO_AT_STEP || event->trigger == LUO_BETWEEN_STEPS;
+    const bool by_time = event->trigger == LUO_AT_S || event->trigger == LUO_BETWEEN_S;
+    return event->col > 1 && ((by_step && sc->steps > 0 && event->at[0] >= (double)sc->steps) ||
+                              (by_time && sc->duration_s > 0 && event->at[0] >= sc->duration_s));
 }
 
 /* The first of them, and how many there are. */
@@ -108,14 +108,14 @@ static bool holds_tensors(const char *path)
 
 static luo_status check_tensors(luo_cli *cli, const char *path, luo_err *err)
 {
-    luo_tensor_file f;
-    LUO_TRY(luo_tensor_file_open(cli->arena, path, &f, err));
-    const luo_status st = luo_tensor_file_verify(&f, (luo_share){.ranks = 1}, err);
-    bool summed = f.head.n == 0;
-    for (int32_t i = 0; i < f.head.n; i++) summed |= f.head.at[i].summed;
+    luo_tensor_file file;
+    LUO_TRY(luo_tensor_file_open(cli->arena, path, &file, err));
+    const luo_status st = luo_tensor_file_verify(&file, (luo_share){.ranks = 1}, err);
+    bool summed = file.head.n == 0;
+    for (int32_t i = 0; i < file.head.n; i++) summed |= file.head.at[i].summed;
     if (st == LUO_OK && !summed)
         luo_cli_note(cli, LUO_NOTE, "`%s` has no checksums; only its head was looked at", path);
-    luo_tensor_file_close(&f);
+    luo_tensor_file_close(&file);
     return st;
 }
 

@@ -14,8 +14,8 @@
 /* Style or script, in the order in which their files stand. */
 static luo_status put_parts(luo_str *text, const char *ending, luo_err *err)
 {
-    for (const luo_embedded *f = luo_embedded_page; f->name; f++)
-        if (strcmp(strrchr(f->name, '.'), ending) == 0) luo_str_add(text, f->text);
+    for (const luo_embedded *embedded = luo_embedded_page; embedded->name; embedded++)
+        if (strcmp(strrchr(embedded->name, '.'), ending) == 0) luo_str_add(text, embedded->text);
     return text->failed ? luo_err_nomem(err) : LUO_OK;
 }
 

@@ -40,12 +40,12 @@ static luo_status read_tensors(luo_cli *cli, job *j, luo_err *err)
 {
     luo_model *model;
     luo_plan *plan[2];
-    luo_param *p[2];
+    luo_param *param[2];
     int32_t n[2];
     LUO_TRY(luo_cli_model(cli, &model));
     for (int k = 0; k < 2; k++) {
         LUO_TRY(luo_cli_plan_of_part(cli, cli->args.files[k], model, j->cluster, &plan[k]));
-        LUO_TRY(luo_plan_params(cli->arena, plan[k], model, &p[k], &n[k], err));
+        LUO_TRY(luo_plan_params(cli->arena, plan[k], model, &param[k], &n[k], err));
     }
     if (n[0] != n[1])
         return luo_err_set(err, LUO_EINPUT, "plan `%s` has %d parameters, `%s` has %d; both must "
@@ -55,9 +55,10 @@ static luo_status read_tensors(luo_cli *cli, job *j, luo_err *err)
     j->tensor = LUO_NEW_N(cli->arena, luo_switch_tensor, j->n);
     if (!j->tensor) return luo_err_nomem(err);
     for (int32_t i = 0; i < j->n; i++)
-        j->tensor[i] = (luo_switch_tensor){p[0][i].name, p[0][i].state, p[1][i].state,
-                                           p[0][i].shape, STATE_BYTES,
-                                           p[0][i].layer < 0 ? 0 : p[0][i].layer % BUCKETS};
+        j->tensor[i] = (luo_switch_tensor){
+            param[0][i].name,  param[0][i].state,
+            param[1][i].state, param[0][i].shape,
+            STATE_BYTES,       param[0][i].layer < 0 ? 0 : param[0][i].layer % BUCKETS};
     return LUO_OK;
 }
 
@@ -69,11 +70,11 @@ static luo_status tally(luo_cli *cli, job *j, luo_err *err)
     j->messages = LUO_NEW_N(cli->arena, int32_t, n);
     if (!j->sent || !j->received || !j->messages) return luo_err_nomem(err);
     for (int32_t i = 0; i < j->sw.npair; i++) {
-        const luo_pair *p = &j->sw.pair[i];
-        j->sent[p->src * LUO_LINK_CLASSES + p->link_class] += p->bytes;
-        j->received[p->dst * LUO_LINK_CLASSES + p->link_class] += p->bytes;
-        j->messages[p->src]++;
-        j->messages[p->dst]++;
+        const luo_pair *pair = &j->sw.pair[i];
+        j->sent[pair->src * LUO_LINK_CLASSES + pair->link_class] += pair->bytes;
+        j->received[pair->dst * LUO_LINK_CLASSES + pair->link_class] += pair->bytes;
+        j->messages[pair->src]++;
+        j->messages[pair->dst]++;
     }
     return LUO_OK;
 }

@@ -11,62 +11,62 @@ luo_status luo_message_end(const luo_wire *wire, luo_err *err)
                        "ranks of one build belong together.");
 }
 
-void luo_message_put_setup(luo_wire *wire, const luo_setup *s)
+void luo_message_put_setup(luo_wire *wire, const luo_setup *setup)
 {
-    luo_wire_put_int(wire, s->nranks);
-    for (int32_t i = 0; i < s->nranks; i++) {
-        luo_wire_put_int(wire, s->device_of[i]);
-        luo_wire_put_int(wire, s->place_of[i]);
-        luo_wire_put_text(wire, s->host_of[i]);
+    luo_wire_put_int(wire, setup->nranks);
+    for (int32_t i = 0; i < setup->nranks; i++) {
+        luo_wire_put_int(wire, setup->device_of[i]);
+        luo_wire_put_int(wire, setup->place_of[i]);
+        luo_wire_put_text(wire, setup->host_of[i]);
     }
-    luo_wire_put_int(wire, s->share_gpus);
-    luo_wire_put_int(wire, s->dtype);
-    luo_wire_put_int(wire, (int64_t)s->seed);
-    luo_wire_put_text(wire, s->data);
+    luo_wire_put_int(wire, setup->share_gpus);
+    luo_wire_put_int(wire, setup->dtype);
+    luo_wire_put_int(wire, (int64_t)setup->seed);
+    luo_wire_put_text(wire, setup->data);
 }
 
 luo_status luo_message_get_setup(luo_arena *arena, luo_wire *wire, luo_setup *out, luo_err *err)
 {
-    luo_setup s = {.nranks = (int32_t)luo_wire_int_in(wire, 1, LUO_DEVICES_MAX)};
-    if (!luo_wire_has(wire, s.nranks, 24)) return luo_message_end(wire, err);
-    int32_t *dev = LUO_NEW_N(arena, int32_t, s.nranks);
-    int32_t *place = LUO_NEW_N(arena, int32_t, s.nranks);
-    const char **host = LUO_NEW_N(arena, const char *, s.nranks);
+    luo_setup setup = {.nranks = (int32_t)luo_wire_int_in(wire, 1, LUO_DEVICES_MAX)};
+    if (!luo_wire_has(wire, setup.nranks, 24)) return luo_message_end(wire, err);
+    int32_t *dev = LUO_NEW_N(arena, int32_t, setup.nranks);
+    int32_t *place = LUO_NEW_N(arena, int32_t, setup.nranks);
+    const char **host = LUO_NEW_N(arena, const char *, setup.nranks);
     if (!dev || !place || !host) return luo_err_nomem(err);
-    for (int32_t i = 0; i < s.nranks; i++) {
+    for (int32_t i = 0; i < setup.nranks; i++) {
         dev[i] = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
         place[i] = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
         host[i] = luo_wire_text(wire);
     }
-    s.device_of = dev;
-    s.place_of = place;
-    s.host_of = host;
-    s.share_gpus = luo_wire_int_in(wire, 0, 1) == 1;
-    s.dtype = (luo_dtype)luo_wire_int_in(wire, 0, LUO_F64);
-    s.seed = (uint64_t)luo_wire_int(wire);
-    s.data = luo_wire_text(wire);
+    setup.device_of = dev;
+    setup.place_of = place;
+    setup.host_of = host;
+    setup.share_gpus = luo_wire_int_in(wire, 0, 1) == 1;
+    setup.dtype = (luo_dtype)luo_wire_int_in(wire, 0, LUO_F64);
+    setup.seed = (uint64_t)luo_wire_int(wire);
+    setup.data = luo_wire_text(wire);
     LUO_TRY(luo_message_end(wire, err));
-    *out = s;
+    *out = setup;
     return LUO_OK;
 }
 
 /* Members of luo_device_info, in one order for both ways. */
-static char *device_info_text(luo_device_info *t, int i, size_t *size)
+static char *device_info_text(luo_device_info *info, int i, size_t *size)
 {
     const struct {
         char *at;
         size_t size;
-    } texts[] = {{t->device, sizeof t->device}, {t->driver, sizeof t->driver},
-                 {t->cuda, sizeof t->cuda},     {t->nccl, sizeof t->nccl},
-                 {t->blas, sizeof t->blas},     {t->warning, sizeof t->warning}};
+    } texts[] = {{info->device, sizeof info->device}, {info->driver, sizeof info->driver},
+                 {info->cuda, sizeof info->cuda},     {info->nccl, sizeof info->nccl},
+                 {info->blas, sizeof info->blas},     {info->warning, sizeof info->warning}};
     if (i >= (int)(sizeof texts / sizeof *texts)) return NULL;
     *size = texts[i].size;
     return texts[i].at;
 }
 
-void luo_message_put_device_info(luo_wire *wire, const luo_device_info *t)
+void luo_message_put_device_info(luo_wire *wire, const luo_device_info *info)
 {
-    luo_device_info device_info = *t;
+    luo_device_info device_info = *info;
     size_t size;
     for (int i = 0; device_info_text(&device_info, i, &size); i++)
         luo_wire_put_text(wire, device_info_text(&device_info, i, &size));
@@ -85,28 +85,28 @@ luo_status luo_message_get_device_info(luo_wire *wire, luo_device_info *out, luo
     return LUO_OK;
 }
 
-void luo_message_put_state_order(luo_wire *wire, const luo_state_order *o)
+void luo_message_put_state_order(luo_wire *wire, const luo_state_order *order)
 {
-    luo_wire_put_int(wire, o->action);
-    luo_wire_put_text(wire, o->weights);
-    luo_wire_put_text(wire, o->checkpoint);
-    luo_wire_put_text(wire, o->save_init);
-    luo_wire_put_text(wire, o->data);
-    luo_wire_put_int(wire, o->step);
-    luo_wire_put_int(wire, o->keep);
+    luo_wire_put_int(wire, order->action);
+    luo_wire_put_text(wire, order->weights);
+    luo_wire_put_text(wire, order->checkpoint);
+    luo_wire_put_text(wire, order->save_init);
+    luo_wire_put_text(wire, order->data);
+    luo_wire_put_int(wire, order->step);
+    luo_wire_put_int(wire, order->keep);
 }
 
 luo_status luo_message_get_state_order(luo_wire *wire, luo_state_order *out, luo_err *err)
 {
-    luo_state_order o = {.action = (luo_state_action)luo_wire_int_in(wire, 0, LUO_STATE_SAVE)};
-    o.weights = luo_wire_text(wire);
-    o.checkpoint = luo_wire_text(wire);
-    o.save_init = luo_wire_text(wire);
-    o.data = luo_wire_text(wire);
-    o.step = luo_wire_int(wire);
-    o.keep = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+    luo_state_order order = {.action = (luo_state_action)luo_wire_int_in(wire, 0, LUO_STATE_SAVE)};
+    order.weights = luo_wire_text(wire);
+    order.checkpoint = luo_wire_text(wire);
+    order.save_init = luo_wire_text(wire);
+    order.data = luo_wire_text(wire);
+    order.step = luo_wire_int(wire);
+    order.keep = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
     LUO_TRY(luo_message_end(wire, err));
-    *out = o;
+    *out = order;
     return LUO_OK;
 }
 
@@ -199,30 +199,30 @@ static double *part(luo_parts *parts, int i)
     return i < (int)(sizeof at / sizeof *at) ? at[i] : NULL;
 }
 
-static void put_comm(luo_wire *wire, const luo_comm_use *u)
+static void put_comm(luo_wire *wire, const luo_comm_use *use)
 {
-    luo_wire_put_int(wire, u->group);
-    luo_wire_put_int(wire, u->exchange);
-    luo_wire_put_int(wire, u->coll);
-    luo_wire_put_int(wire, u->stream);
-    luo_wire_put_int(wire, u->devices);
-    luo_wire_put_int(wire, u->calls);
-    luo_wire_put_int(wire, u->bytes);
-    luo_wire_put_num(wire, u->busy_s);
-    luo_wire_put_num(wire, u->exposed_s);
+    luo_wire_put_int(wire, use->group);
+    luo_wire_put_int(wire, use->exchange);
+    luo_wire_put_int(wire, use->coll);
+    luo_wire_put_int(wire, use->stream);
+    luo_wire_put_int(wire, use->devices);
+    luo_wire_put_int(wire, use->calls);
+    luo_wire_put_int(wire, use->bytes);
+    luo_wire_put_num(wire, use->busy_s);
+    luo_wire_put_num(wire, use->exposed_s);
 }
 
-static void get_comm(luo_wire *wire, luo_comm_use *u)
+static void get_comm(luo_wire *wire, luo_comm_use *use)
 {
-    u->group = (int32_t)luo_wire_int_in(wire, -1, INT32_MAX);
-    u->exchange = (int32_t)luo_wire_int_in(wire, -1, INT32_MAX);
-    u->coll = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    u->stream = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    u->devices = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    u->calls = luo_wire_int(wire);
-    u->bytes = luo_wire_int(wire);
-    u->busy_s = luo_wire_num(wire);
-    u->exposed_s = luo_wire_num(wire);
+    use->group = (int32_t)luo_wire_int_in(wire, -1, INT32_MAX);
+    use->exchange = (int32_t)luo_wire_int_in(wire, -1, INT32_MAX);
+    use->coll = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+    use->stream = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+    use->devices = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+    use->calls = luo_wire_int(wire);
+    use->bytes = luo_wire_int(wire);
+    use->busy_s = luo_wire_num(wire);
+    use->exposed_s = luo_wire_num(wire);
 }
 
 enum { COMM_BYTES = 9 * 8, RECORD_BYTES = 6 * 8 };
@@ -246,13 +246,13 @@ void luo_message_put_report(luo_wire *wire, const luo_step_report *report, doubl
     for (int32_t i = 0; i < report->ncomm; i++) put_comm(wire, &report->comm[i]);
     luo_wire_put_int(wire, report->nrecords);
     for (int32_t i = 0; i < report->nrecords; i++) {
-        const luo_op_record *x = &report->records[i];
-        luo_wire_put_int(wire, x->device);
-        luo_wire_put_int(wire, x->task);
-        luo_wire_put_int(wire, x->instr);
-        luo_wire_put_num(wire, x->start_s);
-        luo_wire_put_num(wire, x->end_s);
-        luo_wire_put_int(wire, x->status);
+        const luo_op_record *record = &report->records[i];
+        luo_wire_put_int(wire, record->device);
+        luo_wire_put_int(wire, record->task);
+        luo_wire_put_int(wire, record->instr);
+        luo_wire_put_num(wire, record->start_s);
+        luo_wire_put_num(wire, record->end_s);
+        luo_wire_put_int(wire, record->status);
     }
 }
 
@@ -268,13 +268,13 @@ static luo_status get_lists(luo_arena *arena, luo_wire *wire, luo_step_report *r
     luo_op_record *records = LUO_NEW_N(arena, luo_op_record, report->nrecords);
     if (!records) return luo_err_nomem(err);
     for (int32_t i = 0; i < report->nrecords; i++) {
-        luo_op_record *x = &records[i];
-        x->device = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
-        x->task = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-        x->instr = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-        x->start_s = luo_wire_num(wire);
-        x->end_s = luo_wire_num(wire);
-        x->status = (luo_status)luo_wire_int_in(wire, 0, LUO_STATUS_COUNT - 1);
+        luo_op_record *record = &records[i];
+        record->device = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
+        record->task = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+        record->instr = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+        record->start_s = luo_wire_num(wire);
+        record->end_s = luo_wire_num(wire);
+        record->status = (luo_status)luo_wire_int_in(wire, 0, LUO_STATUS_COUNT - 1);
     }
     report->comm = comm;
     report->records = records;

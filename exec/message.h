@@ -53,9 +53,9 @@ typedef struct luo_state_order {
     int32_t keep;
 } luo_state_order;
 
-void luo_message_put_setup(luo_wire *wire, const luo_setup *s);
-void luo_message_put_device_info(luo_wire *wire, const luo_device_info *t);
-void luo_message_put_state_order(luo_wire *wire, const luo_state_order *o);
+void luo_message_put_setup(luo_wire *wire, const luo_setup *setup);
+void luo_message_put_device_info(luo_wire *wire, const luo_device_info *info);
+void luo_message_put_state_order(luo_wire *wire, const luo_state_order *order);
 /* Times of the order are CLOCK_MONOTONIC here, and seconds from `now_s` on the wire. */
 void luo_message_put_step_order(luo_wire *wire, const luo_step_order *order, double now_s);
 /* late_s: from the arrival of the command to the start of the step. */

@@ -116,9 +116,9 @@ static luo_status sim_open(const luo_backend_config *config, luo_backend_state *
 
 /* ---- workers ---- */
 
-static bool is_taken(const sim_worker *w)
+static bool is_taken(const sim_worker *worker)
 {
-    return w->process.pid || w->owed;
+    return worker->process.pid || worker->owed;
 }
 
 /* Of these programs; NULL: there is none. */
@@ -135,15 +135,15 @@ static sim_worker *free_worker(luo_backend_state *backend)
 {
     sim_worker *oldest = &backend->worker[0];
     for (int i = 0; i < WORKERS; i++) {
-        sim_worker *w = &backend->worker[i];
-        if (!is_taken(w) || (is_taken(oldest) && w->used < oldest->used)) oldest = w;
+        sim_worker *worker = &backend->worker[i];
+        if (!is_taken(worker) || (is_taken(oldest) && worker->used < oldest->used)) oldest = worker;
     }
     sim_worker_drop(oldest);
     return oldest;
 }
 
 /* Asks what was not asked since another process knew the answer. */
-static luo_status ask_owed(luo_backend_state *backend, const luo_programs *set, sim_worker *w,
+static luo_status ask_owed(luo_backend_state *backend, const luo_programs *set, sim_worker *worker,
                            const sim_shared *owed, luo_err *err)
 {
     sim_reply known;
@@ -159,7 +159,7 @@ static luo_status ask_owed(luo_backend_state *backend, const luo_programs *set, 
                          .update = sim_share_update(owed),
                          .n = set->n,
                          .interrupted = backend->config.interrupted};
-    if (st == LUO_OK) st = sim_worker_ask(w, arena, &ask, &known, err);
+    if (st == LUO_OK) st = sim_worker_ask(worker, arena, &ask, &known, err);
     luo_arena_free(arena);
     return st;
 }
@@ -167,14 +167,14 @@ static luo_status ask_owed(luo_backend_state *backend, const luo_programs *set, 
 static luo_status worker_for(luo_backend_state *backend, const luo_programs *set, sim_worker **out,
                              luo_err *err)
 {
-    sim_worker *w = find_worker(backend, set);
-    const sim_shared *owed = w ? w->owed : NULL;
-    if (!w) w = free_worker(backend);
-    if (!w->process.pid)
-        LUO_TRY(sim_worker_start(w, &backend->config, set, backend->worker, WORKERS, err));
-    w->used = ++backend->asked;
-    *out = w;
-    return owed ? ask_owed(backend, set, w, owed, err) : LUO_OK;
+    sim_worker *worker = find_worker(backend, set);
+    const sim_shared *owed = worker ? worker->owed : NULL;
+    if (!worker) worker = free_worker(backend);
+    if (!worker->process.pid)
+        LUO_TRY(sim_worker_start(worker, &backend->config, set, backend->worker, WORKERS, err));
+    worker->used = ++backend->asked;
+    *out = worker;
+    return owed ? ask_owed(backend, set, worker, owed, err) : LUO_OK;
 }
 
 /* The first nchanges, as a worker counts that simulates before_s of earlier steps first. */
@@ -204,7 +204,7 @@ static luo_status simulate(luo_backend_state *backend, const luo_step_request *r
                            luo_err *err)
 {
     const luo_programs *set = request->programs;
-    sim_worker *w = NULL;
+    sim_worker *worker = NULL;
     const luo_change *changes;
     LUO_TRY(date_changes(backend, nchanges, before_s, &changes, err));
     sim_ask ask = {backend->world,
@@ -215,9 +215,9 @@ static luo_status simulate(luo_backend_state *backend, const luo_step_request *r
                    NULL,
                    set->n,
                    backend->config.interrupted};
-    LUO_TRY(worker_for(backend, set, &w, err));
+    LUO_TRY(worker_for(backend, set, &worker, err));
     if (has_noise(backend)) ask.noise = backend->noise;
-    LUO_TRY(sim_worker_ask(w, arena, &ask, reply, err));
+    LUO_TRY(sim_worker_ask(worker, arena, &ask, reply, err));
     backend->closed_instead += reply->head.closed_instead;
     backend->flow_instead += reply->head.flow_instead;
     return LUO_OK;
@@ -303,46 +303,47 @@ static void take_world(luo_backend_state *backend, const luo_step_request *reque
 /* ---- a step ---- */
 
 /* name: of a quiet step that nothing disturbed; else 0. */
-static void fill(const luo_backend_state *backend, const sim_reply *r, bool reused, int64_t name,
-                 luo_step_result *out)
+static void fill(const luo_backend_state *backend, const sim_reply *reply, bool reused,
+                 int64_t name, luo_step_result *out)
 {
-    *out = (luo_step_result){.status = (luo_status)r->head.status,
+    *out = (luo_step_result){.status = (luo_status)reply->head.status,
                              .start_s = backend->now,
-                             .end_s = backend->now + r->head.end_s,
-                             .failed_device = r->head.failed_device,
-                             .failed_link = r->head.failed_link,
+                             .end_s = backend->now + reply->head.end_s,
+                             .failed_device = reply->head.failed_device,
+                             .failed_link = reply->head.failed_link,
                              .reused = reused,
                              .name = name,
-                             .n = r->head.n,
-                             .parts = r->parts,
-                             .compute_s = r->compute_s,
-                             .predicted_s = r->predicted_s,
-                             .nrecords = (int32_t)r->head.nrecords,
-                             .nlinks = r->head.nlinks,
-                             .ncomm = r->head.ncomm,
-                             .records = r->records,
-                             .links = r->links,
-                             .comm = r->comm};
-    memcpy(out->text, r->head.text, sizeof out->text);
+                             .n = reply->head.n,
+                             .parts = reply->parts,
+                             .compute_s = reply->compute_s,
+                             .predicted_s = reply->predicted_s,
+                             .nrecords = (int32_t)reply->head.nrecords,
+                             .nlinks = reply->head.nlinks,
+                             .ncomm = reply->head.ncomm,
+                             .records = reply->records,
+                             .links = reply->links,
+                             .comm = reply->comm};
+    memcpy(out->text, reply->head.text, sizeof out->text);
 }
 
 /* A step that a device has ended. What was done in it is lost, so it is not told apart: idle. */
 static luo_status lost_step(luo_backend_state *backend, const luo_step_request *request,
-                            int32_t device, double end_s, sim_reply *r, luo_err *err)
+                            int32_t device, double end_s, sim_reply *reply, luo_err *err)
 {
     const int32_t n = request->programs->n, links = backend->world->nlinks;
-    *r = (sim_reply){.head = {.status = LUO_EPEER,
-                              .failed_device = device,
-                              .failed_link = -1,
-                              .n = n,
-                              .nlinks = links,
-                              .end_s = end_s},
-                     .parts = LUO_NEW_N(backend->last, luo_parts, n),
-                     .compute_s = LUO_NEW_N(backend->last, double, n),
-                     .predicted_s = LUO_NEW_N(backend->last, double, n),
-                     .links = LUO_NEW_N(backend->last, luo_link_use, links)};
-    if (!r->parts || !r->compute_s || !r->predicted_s || !r->links) return luo_err_nomem(err);
-    for (int32_t i = 0; i < n; i++) r->parts[i].bubble_s = end_s;
+    *reply = (sim_reply){.head = {.status = LUO_EPEER,
+                                  .failed_device = device,
+                                  .failed_link = -1,
+                                  .n = n,
+                                  .nlinks = links,
+                                  .end_s = end_s},
+                         .parts = LUO_NEW_N(backend->last, luo_parts, n),
+                         .compute_s = LUO_NEW_N(backend->last, double, n),
+                         .predicted_s = LUO_NEW_N(backend->last, double, n),
+                         .links = LUO_NEW_N(backend->last, luo_link_use, links)};
+    if (!reply->parts || !reply->compute_s || !reply->predicted_s || !reply->links)
+        return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) reply->parts[i].bubble_s = end_s;
     return LUO_OK;
 }
 
@@ -350,11 +351,11 @@ static luo_status lost_step(luo_backend_state *backend, const luo_step_request *
 static luo_status refuse(luo_backend_state *backend, const luo_step_request *request,
                          int32_t device, luo_step_result *result, luo_err *err)
 {
-    sim_reply r;
-    LUO_TRY(lost_step(backend, request, device, 0, &r, err));
-    snprintf(r.head.text, sizeof r.head.text,
-             "device %d is down when the step begins.", device);
-    fill(backend, &r, false, 0, result);
+    sim_reply reply;
+    LUO_TRY(lost_step(backend, request, device, 0, &reply, err));
+    snprintf(reply.head.text, sizeof reply.head.text, "device %d is down when the step begins.",
+             device);
+    fill(backend, &reply, false, 0, result);
     return LUO_OK;
 }
 
@@ -400,8 +401,8 @@ static luo_status quiet_anew(luo_backend_state *backend, const luo_step_request 
     LUO_TRY(name_step(backend, request, &places, &key, err));
     if (key.places) LUO_TRY(sim_share_find(arena, &key, &known, reply, err));
     if (known) {
-        sim_worker *w = free_worker(backend);
-        *w = (sim_worker){.hash = set->hash, .used = ++backend->asked, .owed = known};
+        sim_worker *worker = free_worker(backend);
+        *worker = (sim_worker){.hash = set->hash, .used = ++backend->asked, .owed = known};
         backend->closed_instead += reply->head.closed_instead;
         backend->flow_instead += reply->head.flow_instead;
         return LUO_OK;
@@ -459,12 +460,12 @@ static luo_status find_trigger(luo_backend_state *backend, const luo_step_reques
                                const sim_reply *undisturbed, double end_s, int32_t known,
                                bool *trigger, luo_err *err)
 {
-    luo_ahead *a = request->ahead;
-    while (a && a->whole_s < backend->now + end_s) {
+    luo_ahead *ahead = request->ahead;
+    while (ahead && ahead->whole_s < backend->now + end_s) {
         const luo_change *change;
         const int32_t from = backend->nchanges;
         int32_t n;
-        LUO_TRY(a->more(a, backend->now + AHEAD * end_s, &change, &n, err));
+        LUO_TRY(ahead->more(ahead, backend->now + AHEAD * end_s, &change, &n, err));
         LUO_TRY(add_changes(backend, request->programs, change, n, err));
         drop_idle_links(backend, from, undisturbed);
         if (backend->nchanges > known && backend->changes[known].at_s < end_s) break;

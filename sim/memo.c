@@ -6,38 +6,40 @@ static bool is_same(const sim_memo_key *a, const sim_memo_key *b)
            luo_world_equal(a->world, b->world);
 }
 
-const sim_memo_entry *sim_memo_find(sim_memo *m, const sim_memo_key *key)
+const sim_memo_entry *sim_memo_find(sim_memo *memo, const sim_memo_key *key)
 {
     for (int i = 0; i < SIM_MEMO_MAX; i++) {
-        const int at = (m->last + i) % SIM_MEMO_MAX; /* most steps are like the one before */
-        sim_memo_entry *e = &m->entry[at];
-        if (!e->arena || !is_same(&e->key, key)) continue;
-        e->used = ++m->clock;
-        m->last = at;
-        return e;
+        const int at = (memo->last + i) % SIM_MEMO_MAX; /* most steps are like the one before */
+        sim_memo_entry *entry = &memo->entry[at];
+        if (!entry->arena || !is_same(&entry->key, key)) continue;
+        entry->used = ++memo->clock;
+        memo->last = at;
+        return entry;
     }
     return NULL;
 }
 
-static void forget(sim_memo *m, sim_memo_entry *e)
+static void forget(sim_memo *memo, sim_memo_entry *entry)
 {
-    m->bytes -= e->bytes;
-    luo_arena_free(e->arena);
-    *e = (sim_memo_entry){0};
+    memo->bytes -= entry->bytes;
+    luo_arena_free(entry->arena);
+    *entry = (sim_memo_entry){0};
 }
 
 /* A free place; the entries not asked for longest go first. */
-static sim_memo_entry *make_room(sim_memo *m, size_t bytes)
+static sim_memo_entry *make_room(sim_memo *memo, size_t bytes)
 {
     for (;;) {
         sim_memo_entry *oldest = NULL, *empty = NULL;
         for (int i = 0; i < SIM_MEMO_MAX; i++) {
-            sim_memo_entry *e = &m->entry[i];
-            if (!e->arena) empty = e;
-            else if (!oldest || e->used < oldest->used) oldest = e;
+            sim_memo_entry *entry = &memo->entry[i];
+            if (!entry->arena)
+                empty = entry;
+            else if (!oldest || entry->used < oldest->used)
+                oldest = entry;
         }
-        if (empty && (!oldest || m->bytes + bytes <= SIM_MEMO_BYTES)) return empty;
-        forget(m, oldest);
+        if (empty && (!oldest || memo->bytes + bytes <= SIM_MEMO_BYTES)) return empty;
+        forget(memo, oldest);
     }
 }
 
@@ -56,7 +58,7 @@ static luo_world *copy_world(luo_arena *arena, const luo_world *world)
     return out;
 }
 
-const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, const sim_memo_key *key,
+const sim_memo_entry *sim_memo_put(sim_memo *memo, luo_arena *arena, const sim_memo_key *key,
                                    const sim_reply *reply)
 {
     luo_world *copy = copy_world(arena, key->world);
@@ -65,18 +67,21 @@ const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, const sim_memo
         return NULL;
     }
     const size_t bytes = luo_arena_used(arena);
-    sim_memo_entry *e = make_room(m, bytes);
-    *e = (sim_memo_entry){
-        .arena = arena, .key = *key, .reply = *reply, .bytes = bytes, .used = ++m->clock,
-        .name = ++m->names};
-    e->key.world = copy;
-    m->bytes += bytes;
-    m->last = (int)(e - m->entry);
-    return e;
+    sim_memo_entry *entry = make_room(memo, bytes);
+    *entry = (sim_memo_entry){.arena = arena,
+                              .key = *key,
+                              .reply = *reply,
+                              .bytes = bytes,
+                              .used = ++memo->clock,
+                              .name = ++memo->names};
+    entry->key.world = copy;
+    memo->bytes += bytes;
+    memo->last = (int)(entry - memo->entry);
+    return entry;
 }
 
-void sim_memo_free(sim_memo *m)
+void sim_memo_free(sim_memo *memo)
 {
     for (int i = 0; i < SIM_MEMO_MAX; i++)
-        if (m->entry[i].arena) forget(m, &m->entry[i]);
+        if (memo->entry[i].arena) forget(memo, &memo->entry[i]);
 }

@@ -29,11 +29,11 @@ typedef struct sim_memo {
 #define SIM_MEMO_BYTES ((size_t)256 << 20)
 
 /* NULL: not known. The entry stays until the next sim_memo_put. */
-const sim_memo_entry *sim_memo_find(sim_memo *m, const sim_memo_key *key);
+const sim_memo_entry *sim_memo_find(sim_memo *memo, const sim_memo_key *key);
 /* Keeps a reply whose arrays live in arena, which the memo takes over (also on failure: freed); the
  * world of the key is copied.
  * NULL: out of memory. */
-const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, const sim_memo_key *key,
+const sim_memo_entry *sim_memo_put(sim_memo *memo, luo_arena *arena, const sim_memo_key *key,
                                    const sim_reply *reply);
-void sim_memo_free(sim_memo *m);
+void sim_memo_free(sim_memo *memo);
 #endif

@@ -53,43 +53,45 @@ _Static_assert(offsetof(luo_node_group, nodes) == 7 * sizeof(void *), "all are i
 _Static_assert(offsetof(luo_cluster, ngroups) == 5 * sizeof(void *), "all are in hash_cluster");
 _Static_assert(sizeof(luo_profile) - offsetof(luo_profile, ncurves) == 40, "in hash_profile");
 
-static uint64_t hash_profile(uint64_t h, const luo_profile *p)
+static uint64_t hash_profile(uint64_t h, const luo_profile *profile)
 {
     const size_t first = offsetof(luo_profile, peak_flops);
-    h = luo_hash_str(h, p->name);
-    h = ADD(h, p->cpu);
-    h = luo_hash_bytes(h, (const char *)p + first, offsetof(luo_profile, ncurves) - first);
-    for (int32_t i = 0; i < p->ncurves; i++) {
-        h = ADD(h, p->curves[i].op);
-        h = ADD(h, p->curves[i].devices);
-        h = luo_hash_bytes(h, p->curves[i].at, (size_t)p->curves[i].n * sizeof *p->curves[i].at);
+    h = luo_hash_str(h, profile->name);
+    h = ADD(h, profile->cpu);
+    h = luo_hash_bytes(h, (const char *)profile + first, offsetof(luo_profile, ncurves) - first);
+    for (int32_t i = 0; i < profile->ncurves; i++) {
+        h = ADD(h, profile->curves[i].op);
+        h = ADD(h, profile->curves[i].devices);
+        h = luo_hash_bytes(h, profile->curves[i].at,
+                           (size_t)profile->curves[i].n * sizeof *profile->curves[i].at);
     }
-    for (int32_t i = 0; i < p->nop_times; i++) {
-        h = luo_hash_str(h, p->op_times[i].op);
-        h = ADD(h, p->op_times[i].dtype);
-        h = ADD(h, p->op_times[i].m);
-        h = ADD(h, p->op_times[i].n);
-        h = ADD(h, p->op_times[i].k);
-        h = ADD(h, p->op_times[i].seconds);
+    for (int32_t i = 0; i < profile->nop_times; i++) {
+        h = luo_hash_str(h, profile->op_times[i].op);
+        h = ADD(h, profile->op_times[i].dtype);
+        h = ADD(h, profile->op_times[i].m);
+        h = ADD(h, profile->op_times[i].n);
+        h = ADD(h, profile->op_times[i].k);
+        h = ADD(h, profile->op_times[i].seconds);
     }
-    for (int32_t i = 0; i < p->np2p_times; i++) {
-        h = luo_hash_str(h, p->p2p_times[i].link_class);
-        h = ADD(h, p->p2p_times[i].bytes);
-        h = ADD(h, p->p2p_times[i].seconds);
+    for (int32_t i = 0; i < profile->np2p_times; i++) {
+        h = luo_hash_str(h, profile->p2p_times[i].link_class);
+        h = ADD(h, profile->p2p_times[i].bytes);
+        h = ADD(h, profile->p2p_times[i].seconds);
     }
     return h;
 }
 
-static uint64_t hash_group(uint64_t h, const luo_node_group *g)
+static uint64_t hash_group(uint64_t h, const luo_node_group *group)
 {
     const size_t first = offsetof(luo_node_group, nodes);
-    h = luo_hash_str(h, g->name);
-    h = luo_hash_str(h, g->site ? g->site : "");
-    h = luo_hash_bytes(h, (const char *)g + first, sizeof *g - first);
-    for (int32_t i = 0; i < g->nracks; i++) h = luo_hash_str(h, g->racks ? g->racks[i] : "");
-    h = luo_hash_bytes(h, g->mesh, (size_t)g->nmesh * sizeof *g->mesh);
-    if (!g->profiles) return hash_profile(h, g->profile);
-    for (int32_t i = 0; i < g->devices_per_node; i++) h = hash_profile(h, g->profiles[i]);
+    h = luo_hash_str(h, group->name);
+    h = luo_hash_str(h, group->site ? group->site : "");
+    h = luo_hash_bytes(h, (const char *)group + first, sizeof *group - first);
+    for (int32_t i = 0; i < group->nracks; i++)
+        h = luo_hash_str(h, group->racks ? group->racks[i] : "");
+    h = luo_hash_bytes(h, group->mesh, (size_t)group->nmesh * sizeof *group->mesh);
+    if (!group->profiles) return hash_profile(h, group->profile);
+    for (int32_t i = 0; i < group->devices_per_node; i++) h = hash_profile(h, group->profiles[i]);
     return h;
 }
 

@@ -34,22 +34,23 @@ typedef struct sim_ask {
 
 /* Works the net out and forks; others: workers whose sockets the new process must not keep.
  * Errors: those of sim_net_make; LUO_EBACKEND no process. */
-luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
-                            const luo_programs *set,
-                            const sim_worker *others, int32_t nothers, luo_err *err);
+luo_status sim_worker_start(sim_worker *worker, const luo_backend_config *config,
+                            const luo_programs *set, const sim_worker *others, int32_t nothers,
+                            luo_err *err);
 /* The same of a net that is there and, unless it is NULL, for an episode of several
  * (sim/step/episode.h), which ends it. Errors: LUO_EBACKEND no process. */
-luo_status sim_worker_fork(sim_worker *w, const sim_net *net, const struct sim_episode *episode,
-                           const sim_worker *others, int32_t nothers, luo_err *err);
+luo_status sim_worker_fork(sim_worker *worker, const sim_net *net,
+                           const struct sim_episode *episode, const sim_worker *others,
+                           int32_t nothers, luo_err *err);
 /* Simulates one step. The reply's arrays belong to arena. Errors: LUO_EBACKEND the process died;
  * LUO_ECANCELED interrupted meanwhile, seen within a tenth of a second; LUO_ENOMEM here or there.
  * After an error, or a reply that is not LUO_OK, the worker is gone. */
-luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *out,
+luo_status sim_worker_ask(sim_worker *worker, luo_arena *arena, const sim_ask *ask, sim_reply *out,
                           luo_err *err);
 /* So many bytes of what an episode tells, or a reply. Errors: as sim_worker_ask. */
-luo_status sim_worker_hear(sim_worker *w, const volatile int *interrupted, void *data, size_t bytes,
-                           luo_err *err);
-luo_status sim_worker_take(sim_worker *w, luo_arena *arena, const volatile int *interrupted,
+luo_status sim_worker_hear(sim_worker *worker, const volatile int *interrupted, void *data,
+                           size_t bytes, luo_err *err);
+luo_status sim_worker_take(sim_worker *worker, luo_arena *arena, const volatile int *interrupted,
                            sim_reply *out, luo_err *err);
-void sim_worker_drop(sim_worker *w);
+void sim_worker_drop(sim_worker *worker);
 #endif

@@ -58,11 +58,11 @@ luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *
                                  bool quick, bool ops, const luo_calibrate_turn *turn);
 
 /* cli/calibrate/calibrate_write.c */
-luo_status luo_calibration_fit(luo_calibration *c, luo_err *err);
+luo_status luo_calibration_fit(luo_calibration *calibration, luo_err *err);
 /* DIR/NAME.yaml; frees the text. Errors: LUO_EIO, LUO_ENOMEM. */
 luo_status luo_calibration_file(luo_str *text, const char *dir, const char *name, luo_err *err);
 /* DIR/profile-N.yaml and cluster-N.yaml (N ranks). */
-luo_status luo_calibration_write(const luo_calibration *c, luo_err *err);
+luo_status luo_calibration_write(const luo_calibration *calibration, luo_err *err);
 
 typedef struct luo_calibration_errors { /* of |predicted/measured - 1| */
     int32_t n;
@@ -78,15 +78,15 @@ typedef struct luo_calibration_tally { /* rows of calibrate.csv, and their error
 luo_status luo_calibration_tally_open(luo_cli *cli, luo_str *text, int32_t rows,
                                       luo_calibration_tally *out);
 /* Seconds; rows that measured nothing are left out. source: file or table. */
-void luo_calibration_tally_add(luo_calibration_tally *t, int kind, bool validation,
+void luo_calibration_tally_add(luo_calibration_tally *tally, int kind, bool validation,
                                const char *name, double measured, double predicted,
                                const char *source);
-void luo_calibration_tally_close(luo_calibration_tally *t,
+void luo_calibration_tally_close(luo_calibration_tally *tally,
                                  luo_calibration_errors errors[LUO_CAL_KINDS][2]);
 /* Calibration and validation rows apart, as lines and as one item of `profiles` in --json.
  * slowdown: of devices that share cores; 1: none. */
 void luo_calibration_print(luo_cli *cli, int32_t ranks, double slowdown,
-                           luo_calibration_errors e[LUO_CAL_KINDS][2]);
+                           luo_calibration_errors errors[LUO_CAL_KINDS][2]);
 /* Appends a row of calibrate.csv. Seconds; `us`: the file has microseconds. */
 void luo_calibration_row(luo_str *text, const char *name, const char *role, double measured,
                          double predicted, bool us, const char *source);
@@ -95,6 +95,6 @@ luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *row
                                const char **path, luo_err *err);
 /* Predicts every row by the profile that was written; appends to text as rows of calibrate.csv.
  * errors[kind][validation]. */
-luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
+luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *calibration, luo_str *text,
                                  luo_calibration_errors errors[LUO_CAL_KINDS][2]);
 #endif

@@ -16,29 +16,29 @@ static const char *role_of(int32_t i)
     return i % 4 == 3 ? "validation" : "calibration";
 }
 
-luo_status foreign_bad(foreign_job *j, const char *what)
+luo_status foreign_bad(foreign_job *job, const char *what)
 {
-    return luo_cli_error(j->cli, LUO_EINPUT, "`%s`: %s", j->src->name, what);
+    return luo_cli_error(job->cli, LUO_EINPUT, "`%s`: %s", job->src->name, what);
 }
 
-static luo_status write_rows(foreign_job *j, const char *dir, const char *name, const char *head)
+static luo_status write_rows(foreign_job *job, const char *dir, const char *name, const char *head)
 {
     luo_str text = {0};
     luo_err err = {0};
-    const char *path = luo_arena_printf(j->cli->arena, "%s/%s", dir, name);
-    if (j->n == 0) return foreign_bad(j, "no row of it can be used.");
+    const char *path = luo_arena_printf(job->cli->arena, "%s/%s", dir, name);
+    if (job->n == 0) return foreign_bad(job, "no row of it can be used.");
     char from[LUO_ERR_PATH]; /* on one line */
-    luo_utf8_show(from, sizeof from, j->src->name);
+    luo_utf8_show(from, sizeof from, job->src->name);
     luo_str_addf(&text, "# From %s.\n%s\n", from, head);
-    luo_str_addn(&text, j->rows.at, j->rows.len);
-    luo_status st = path && !text.failed && !j->rows.failed ? luo_file_make_dir(dir, &err)
-                                                            : luo_err_nomem(&err);
+    luo_str_addn(&text, job->rows.at, job->rows.len);
+    luo_status st = path && !text.failed && !job->rows.failed ? luo_file_make_dir(dir, &err)
+                                                              : luo_err_nomem(&err);
     if (st == LUO_OK) st = luo_file_write_own(path, text.at, text.len, &err);
     luo_str_free(&text);
-    if (st != LUO_OK) return luo_cli_fail(j->cli, st, &err);
-    fprintf(luo_cli_out(j->cli), "%s: %d rows of %s", path, (int)j->n, j->src->name);
-    if (j->left) fprintf(luo_cli_out(j->cli), ", %d left out", (int)j->left);
-    fputc('\n', luo_cli_out(j->cli));
+    if (st != LUO_OK) return luo_cli_fail(job->cli, st, &err);
+    fprintf(luo_cli_out(job->cli), "%s: %d rows of %s", path, (int)job->n, job->src->name);
+    if (job->left) fprintf(luo_cli_out(job->cli), ", %d left out", (int)job->left);
+    fputc('\n', luo_cli_out(job->cli));
     return LUO_OK;
 }
 
@@ -55,35 +55,35 @@ static double part_of(const char *shape, const char *key)
     return 0;
 }
 
-static void put_op(foreign_job *j, const char *op, double m, double n, double k, double seconds)
+static void put_op(foreign_job *job, const char *op, double m, double n, double k, double seconds)
 {
-    luo_str_addf(&j->rows, "%s,bf16,%.0f,%.0f,%.0f,%.6f,%s\n", op, m, n, k, 1e6 * seconds,
-                 role_of(j->n));
-    j->n++;
+    luo_str_addf(&job->rows, "%s,bf16,%.0f,%.0f,%.0f,%.6f,%s\n", op, m, n, k, 1e6 * seconds,
+                 role_of(job->n));
+    job->n++;
 }
 
 /* Rates count the whole square of attention, 2.5 times as much backward, although it was causal
  * (MooreThreads/SimuMax simu_tools, public code). */
-static bool take_op(foreign_job *j, const char *op, const char *shape, double rate)
+static bool take_op(foreign_job *job, const char *op, const char *shape, double rate)
 {
     const double m = part_of(shape, "m"), n = part_of(shape, "n"), k = part_of(shape, "k");
     const double s = part_of(shape, "seq_len"), heads = part_of(shape, "head_num");
     const double d = part_of(shape, "qk_head_dim");
     if (strcmp(op, "matmul") == 0) {
         if (part_of(shape, "b") != 1 || m < 1 || n < 1 || k < 1) return false;
-        put_op(j, "gemm", m, n, k, 2 * m * n * k / rate);
+        put_op(job, "gemm", m, n, k, 2 * m * n * k / rate);
         return true;
     }
     const bool backward = strcmp(op, "sdp_bwd") == 0;
     if ((!backward && strcmp(op, "sdp_fwd") != 0) || part_of(shape, "batch") != 1 || s < 1 ||
         heads < 1 || d < 1 || part_of(shape, "v_head_dim") != d)
         return false;
-    put_op(j, backward ? "attention_backward" : "attention_forward", s, heads, d,
+    put_op(job, backward ? "attention_backward" : "attention_forward", s, heads, d,
            (backward ? 2.5 : 1) * 4 * heads * d * s * s / rate);
     return true;
 }
 
-static luo_status read_ops(foreign_job *j)
+static luo_status read_ops(foreign_job *job)
 {
     enum { GPU, OP, SHAPE, PEAK_TFLOPS, EFFICIENCY, COLUMNS };
     static const luo_csv_column columns[COLUMNS] = {
@@ -94,33 +94,33 @@ static luo_status read_ops(foreign_job *j)
                          NULL},
         [EFFICIENCY] = {"efficiency", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 2), NULL, false,
                         NULL}};
-    luo_csv_cell c[COLUMNS];
-    luo_csv *csv = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
-    while (luo_csv_next(csv, c))
-        j->left += !take_op(j, c[OP].text, c[SHAPE].text,
-                            1e12 * c[PEAK_TFLOPS].number * c[EFFICIENCY].number);
+    luo_csv_cell cell[COLUMNS];
+    luo_csv *csv = luo_csv_open(job->src, columns, COLUMNS, &job->cli->diags);
+    while (luo_csv_next(csv, cell))
+        job->left += !take_op(job, cell[OP].text, cell[SHAPE].text,
+                              1e12 * cell[PEAK_TFLOPS].number * cell[EFFICIENCY].number);
     return luo_csv_close(csv);
 }
 
 /* ---- all-reduces in ns ---- */
 
-void foreign_put_collective(foreign_job *j, luo_coll op, const char *dtype, int32_t devices,
+void foreign_put_collective(foreign_job *job, luo_coll op, const char *dtype, int32_t devices,
                             int32_t nodes, double bytes, double seconds, double printed)
 {
     const double volume = luo_cost_volume((int)op, devices);
     double busbw = 1e-9 * volume * bytes / seconds;
     if (printed >= 1 && fabs(printed / busbw - 1) > 0.02) {
-        if (!j->odd++)
-            luo_cli_note(j->cli, LUO_WARNING,
+        if (!job->odd++)
+            luo_cli_note(job->cli, LUO_WARNING,
                          "`%s`: %.6g GB/s of bus are printed, and the time of %.0f bytes on %d "
                          "ranks is %.6g; what is printed is taken.",
-                         j->src->name, printed, bytes, (int)devices, busbw);
+                         job->src->name, printed, bytes, (int)devices, busbw);
         busbw = printed;
         seconds = 1e-9 * volume * bytes / printed;
     }
-    luo_str_addf(&j->rows, "%s,%s,%d,%d,%.0f,%.4f,%.6g,%s\n", luo_coll_name(op), dtype,
-                 (int)devices, (int)nodes, bytes, 1e6 * seconds, busbw, role_of(j->n));
-    j->n++;
+    luo_str_addf(&job->rows, "%s,%s,%d,%d,%.0f,%.4f,%.6g,%s\n", luo_coll_name(op), dtype,
+                 (int)devices, (int)nodes, bytes, 1e6 * seconds, busbw, role_of(job->n));
+    job->n++;
 }
 
 bool foreign_collective_of(const char *name, luo_coll *op)
@@ -132,7 +132,7 @@ bool foreign_collective_of(const char *name, luo_coll *op)
     return false;
 }
 
-static luo_status read_ns(foreign_job *j)
+static luo_status read_ns(foreign_job *job)
 {
     enum { GPUS, OP, BYTES, TIME_NS, GPU, TIME_IN_PLACE_NS, COLUMNS };
     static const luo_csv_column columns[COLUMNS] = {
@@ -144,15 +144,15 @@ static luo_status read_ns(foreign_job *j)
         [GPU] = {"gpu", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false, NULL},
         [TIME_IN_PLACE_NS] = {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false,
                               NULL}};
-    luo_csv_cell c[COLUMNS];
+    luo_csv_cell cell[COLUMNS];
     luo_coll op;
-    luo_csv *csv = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
-    while (luo_csv_next(csv, c)) {
-        if (foreign_collective_of(c[OP].text, &op))
-            foreign_put_collective(j, op, "f32", (int32_t)c[GPUS].whole, 1, c[BYTES].number,
-                           1e-9 * c[TIME_NS].number, 0);
+    luo_csv *csv = luo_csv_open(job->src, columns, COLUMNS, &job->cli->diags);
+    while (luo_csv_next(csv, cell)) {
+        if (foreign_collective_of(cell[OP].text, &op))
+            foreign_put_collective(job, op, "f32", (int32_t)cell[GPUS].whole, 1, cell[BYTES].number,
+                                   1e-9 * cell[TIME_NS].number, 0);
         else
-            j->left++;
+            job->left++;
     }
     return luo_csv_close(csv);
 }
@@ -205,16 +205,16 @@ luo_status luo_foreign_table(luo_cli *cli, const char *dir, const char *path, co
     *name = NULL;
     luo_status st = luo_source_read(cli->arena, path, &src, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
-    foreign_job j = {.cli = cli, .src = &src};
+    foreign_job job = {.cli = cli, .src = &src};
     const format f = format_of(&src);
     if (f == FORMAT_OURS) return LUO_OK;
-    st = f == FORMAT_OPS    ? read_ops(&j)
-         : f == FORMAT_NS   ? read_ns(&j)
-         : f == FORMAT_NCCL ? foreign_read_nccl(&j)
-                            : foreign_read_nccl_json(&j);
+    st = f == FORMAT_OPS    ? read_ops(&job)
+         : f == FORMAT_NS   ? read_ns(&job)
+         : f == FORMAT_NCCL ? foreign_read_nccl(&job)
+                            : foreign_read_nccl_json(&job);
     const char *made = f == FORMAT_OPS ? "op_times.csv" : "collective_times.csv";
-    if (st == LUO_OK) st = write_rows(&j, dir, made, f == FORMAT_OPS ? ops : collectives);
-    luo_str_free(&j.rows);
+    if (st == LUO_OK) st = write_rows(&job, dir, made, f == FORMAT_OPS ? ops : collectives);
+    luo_str_free(&job.rows);
     if (st == LUO_OK) *name = made;
     return st;
 }

@@ -45,17 +45,17 @@ static luo_status known_memory(luo_cli *cli, const luo_gpu_calibration *calibrat
 
 static luo_status finish(luo_cli *cli, luo_gpu_calibration *calibration)
 {
-    luo_calibration_errors e[LUO_CAL_KINDS][2];
+    luo_calibration_errors errors[LUO_CAL_KINDS][2];
     luo_str csv = {0};
     luo_err err = {0};
     LUO_TRY(known_memory(cli, calibration));
     luo_status st = luo_gpu_calibration_fit(calibration, &err);
     if (st == LUO_OK) st = luo_gpu_calibration_write(calibration, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
-    st = luo_gpu_calibration_score(cli, calibration, &csv, e);
+    st = luo_gpu_calibration_score(cli, calibration, &csv, errors);
     if (st == LUO_OK) {
         say(cli, calibration);
-        luo_calibration_print(cli, calibration->ranks, 1, e);
+        luo_calibration_print(cli, calibration->ranks, 1, errors);
         const char *path;
         st = luo_cli_fail(cli, luo_calibration_csv(cli, calibration->dir, &csv, &path, &err), &err);
         if (st == LUO_OK) fprintf(luo_cli_out(cli), "%s\n", path);

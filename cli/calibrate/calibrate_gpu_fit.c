@@ -53,9 +53,9 @@ static luo_host_row *host_rows(const luo_measured *measured, int32_t *n)
         const double count = luo_measured_fact(measured, kernels, 0);
         /* a stamp begins where the last kernel ended: a launch more than what is between stamps */
         const double stamps_s = 1e-6 * fmax(0, luo_measured_fact(measured, "launch_us", 0)) * count;
-        const luo_host_row r = {luo_measured_fact(measured, gpu, 0) - stamps_s, count,
-                                measured->facts[i].value};
-        if (r.gpu_s > 0 && r.kernels > 0 && r.step_s > 0) rows[(*n)++] = r;
+        const luo_host_row row = {luo_measured_fact(measured, gpu, 0) - stamps_s, count,
+                                  measured->facts[i].value};
+        if (row.gpu_s > 0 && row.kernels > 0 && row.step_s > 0) rows[(*n)++] = row;
     }
     return rows;
 }
@@ -68,20 +68,20 @@ static luo_status fit_net(luo_gpu_calibration *calibration, luo_err *err)
     int32_t n = 0;
     if (!rows) return luo_err_nomem(err);
     for (int32_t i = 0; i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        if (r->coll < 0 || r->nodes < 2 || r->validation) continue;
+        const struct luo_measured_comm *comm = &measured->comm[i];
+        if (comm->coll < 0 || comm->nodes < 2 || comm->validation) continue;
         if (!calibration->cluster)
             return luo_err_set(err, LUO_EINPUT,
                                "the tables have collectives of %d nodes, and how fast those reach "
                                "the fabric is not told; give --cluster.",
-                               (int)r->nodes);
+                               (int)comm->nodes);
         const luo_node_group *group = &calibration->cluster->groups[0];
-        const int32_t members = r->devices / r->nodes;
+        const int32_t members = comm->devices / comm->nodes;
         const double rate = luo_cost_node_bytes_per_s(group);
         if (members < 1 || !(rate > 0)) continue;
-        rows[n++] =
-            (luo_net_row){r->coll, r->nodes, members,    (double)members / group->devices_per_node,
-                          rate,    r->bytes, r->seconds, 0};
+        rows[n++] = (luo_net_row){
+            comm->coll, comm->nodes, members,       (double)members / group->devices_per_node,
+            rate,       comm->bytes, comm->seconds, 0};
     }
     calibration->net_rows = n;
     if (n) calibration->net = luo_fit_net(rows, n);

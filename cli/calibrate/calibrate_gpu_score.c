@@ -16,15 +16,15 @@ typedef struct scorer {
 static luo_status predict_op(const scorer *s, const luo_op_time *time, double *out, luo_err *err)
 {
     const luo_profile *profile = &s->formulas;
-    const luo_gemm g = {time->m, time->n, time->k, 1, luo_dtype_bytes(time->dtype), false};
-    const luo_attention a = {
+    const luo_gemm gemm = {time->m, time->n, time->k, 1, luo_dtype_bytes(time->dtype), false};
+    const luo_attention attention = {
         .heads = time->n, .head_dim = time->k, .sequences = 1, .tokens = time->m, .causal = true};
     *out = 0; /* rows of other operations: nothing is predicted of them */
-    if (strcmp(time->op, "gemm") == 0) return luo_cost_gemm(profile, time->dtype, &g, out, err);
+    if (strcmp(time->op, "gemm") == 0) return luo_cost_gemm(profile, time->dtype, &gemm, out, err);
     if (strcmp(time->op, "stream") == 0) return luo_cost_stream(profile, (double)time->m, out, err);
     const bool backward = strcmp(time->op, "attention_backward") == 0;
     if (backward || strcmp(time->op, "attention_forward") == 0)
-        return luo_cost_attention(profile, time->dtype, &a, backward, out, err);
+        return luo_cost_attention(profile, time->dtype, &attention, backward, out, err);
     return LUO_OK;
 }
 
@@ -52,16 +52,17 @@ static void score_comm(scorer *s)
     char name[128];
     for (int32_t d = 0; d < 64; d++) dev[d] = d;
     for (int32_t i = 0; i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        const bool message = r->coll < 0;
-        if (r->nodes > 1 || r->devices > s->c->ranks || r->devices > 64) continue;
+        const struct luo_measured_comm *comm = &measured->comm[i];
+        const bool message = comm->coll < 0;
+        if (comm->nodes > 1 || comm->devices > s->c->ranks || comm->devices > 64) continue;
         const double predicted =
-            message
-                ? luo_cost_p2p_seconds(&s->cost, 0, 1, (int64_t)r->bytes, 0)
-                : luo_cost_group_seconds(&s->cost, r->coll, dev, r->devices, (int64_t)r->bytes, 0);
+            message ? luo_cost_p2p_seconds(&s->cost, 0, 1, (int64_t)comm->bytes, 0)
+                    : luo_cost_group_seconds(&s->cost, comm->coll, dev, comm->devices,
+                                             (int64_t)comm->bytes, 0);
         snprintf(name, sizeof name, "%s of %d %.0f bytes",
-                 message ? "message" : luo_coll_name((luo_coll)r->coll), r->devices, r->bytes);
-        luo_calibration_tally_add(&s->tally, LUO_CAL_COMM, r->validation, name, r->seconds,
+                 message ? "message" : luo_coll_name((luo_coll)comm->coll), comm->devices,
+                 comm->bytes);
+        luo_calibration_tally_add(&s->tally, LUO_CAL_COMM, comm->validation, name, comm->seconds,
                                   predicted, message ? "p2p_times" : "collective_times");
     }
 }

@@ -31,13 +31,12 @@ static void put_measured(luo_str *text, const char *name, double v, const char *
 static void known_value(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
     for (int32_t i = 0; calibration->known && i < calibration->known->nvalues; i++) {
-        const luo_value *v = &calibration->known->values[i];
+        const luo_value *value = &calibration->known->values[i];
         char spread[32] = "";
-        if (strcmp(v->name, name) != 0) continue;
-        if (v->has_spread) snprintf(spread, sizeof spread, ", spread: %.9g", v->spread);
-        luo_str_addf(text,
-                     "  - {name: %s, value: %.9g, source: \"%s\", provenance: %s%s}\n", name,
-                     v->value, v->source, luo_provenance_name(v->provenance), spread);
+        if (strcmp(value->name, name) != 0) continue;
+        if (value->has_spread) snprintf(spread, sizeof spread, ", spread: %.9g", value->spread);
+        luo_str_addf(text, "  - {name: %s, value: %.9g, source: \"%s\", provenance: %s%s}\n", name,
+                     value->value, value->source, luo_provenance_name(value->provenance), spread);
     }
 }
 
@@ -104,17 +103,17 @@ static void network(luo_str *text, const luo_gpu_calibration *calibration)
 }
 
 /* What plans leave free. Not known from tables alone: then the profile's default stands. */
-static void reserved(luo_str *s, const luo_gpu_calibration *calibration)
+static void reserved(luo_str *text, const luo_gpu_calibration *calibration)
 {
     const double alone = luo_measured_fact(&calibration->rows, "beside_bytes alone", 0);
     const double among = luo_measured_fact(&calibration->rows, "beside_bytes communicators", 0);
     if (alone > 0 || among > 0)
-        put_measured(s, "reserved_gib", fmax(alone, among) / GIB,
+        put_measured(text, "reserved_gib", fmax(alone, among) / GIB,
                      among > 0 ? "used beside tensors: context, code, libraries, communicators"
                                : "used beside tensors by one rank alone: context, code, libraries",
                      calibration->rows.facts_file);
     else
-        known_value(s, calibration, "reserved_gib");
+        known_value(text, calibration, "reserved_gib");
 }
 
 typedef struct link { /* between two GPUs: the smallest and the largest message */
@@ -133,9 +132,10 @@ static void link_of_collectives(const luo_gpu_calibration *calibration, link *l)
 {
     const luo_measured *measured = &calibration->rows;
     for (int32_t i = 0; i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        if (r->coll < 0 || r->nodes != 1 || !(r->seconds > 0)) continue;
-        const double busbw = 1e-9 * luo_cost_volume(r->coll, r->devices) * r->bytes / r->seconds;
+        const struct luo_measured_comm *comm = &measured->comm[i];
+        if (comm->coll < 0 || comm->nodes != 1 || !(comm->seconds > 0)) continue;
+        const double busbw =
+            1e-9 * luo_cost_volume(comm->coll, comm->devices) * comm->bytes / comm->seconds;
         l->gbytes_per_s = fmax(l->gbytes_per_s, busbw);
     }
     l->direct = l->gbytes_per_s > PCIE_MOST;
@@ -150,12 +150,12 @@ static link link_of(const luo_gpu_calibration *calibration)
     link l = {.latency_us = 2};
     double least = HUGE_VAL, most = 0;
     for (int32_t i = 0; i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        if (r->coll >= 0 || r->validation || !(r->seconds > 0)) continue;
-        if (r->bytes < least) l.latency_us = 1e6 * r->seconds;
-        if (r->bytes > most) l.gbytes_per_s = 1e-9 * r->bytes / r->seconds;
-        least = fmin(least, r->bytes);
-        most = fmax(most, r->bytes);
+        const struct luo_measured_comm *comm = &measured->comm[i];
+        if (comm->coll >= 0 || comm->validation || !(comm->seconds > 0)) continue;
+        if (comm->bytes < least) l.latency_us = 1e6 * comm->seconds;
+        if (comm->bytes > most) l.gbytes_per_s = 1e-9 * comm->bytes / comm->seconds;
+        least = fmin(least, comm->bytes);
+        most = fmax(most, comm->bytes);
         l.measured = true;
     }
     l.up_gbytes_per_s = luo_measured_fact(measured, "device_to_host_gbytes_per_s", 0);

@@ -51,8 +51,8 @@ static luo_status write_profile(job *j, luo_err *err)
 {
     char builtin[LUO_ERR_PATH];
     luo_source src;
-    const luo_layer_fitted *f = &j->fitted;
-    const double value[2] = {f->gemm_ratio, f->memory_ratio};
+    const luo_layer_fitted *fitted = &j->fitted;
+    const double value[2] = {fitted->gemm_ratio, fitted->memory_ratio};
     static const char *const key[2] = {"gemm_ratio", "memory_ratio"};
     const char *path = j->base;
     if (luo_builtin_path(LUO_BUILTIN_PROFILES, path, builtin, sizeof builtin)) path = builtin;
@@ -63,7 +63,7 @@ static luo_status write_profile(job *j, luo_err *err)
             j->cli->arena,
             "pattern search of `luoshu calibrate --from` on %d calibration rows of "
             "times of layers of %s%s",
-            (int)(j->n - j->n / 4), j->model->name, f->weak[i] ? "; weakly determined" : "");
+            (int)(j->n - j->n / 4), j->model->name, fitted->weak[i] ? "; weakly determined" : "");
         const luo_calibrated_value found = {key[i], value[i], 0, source, LUO_FROM_FITTED};
         text = source ? luo_calibrate_text_with(j->cli->arena, text, &found) : NULL;
     }
@@ -76,13 +76,13 @@ static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)
     double sum[2] = {0};
     int32_t n[2] = {0};
     for (int32_t i = 0; i < j->n; i++) {
-        const luo_layer_row *r = &j->rows[i];
-        const double measured = r->forward_s + r->backward_s;
+        const luo_layer_row *row = &j->rows[i];
+        const double measured = row->forward_s + row->backward_s;
         const int role = i % 4 == 3;
         double f, b;
-        LUO_TRY(luo_layer_predict(j->profile, &j->stack, j->model, r->sequences, &f, &b, err));
+        LUO_TRY(luo_layer_predict(j->profile, &j->stack, j->model, row->sequences, &f, &b, err));
         char name[64];
-        snprintf(name, sizeof name, "layer of %d sequences", (int)r->sequences);
+        snprintf(name, sizeof name, "layer of %d sequences", (int)row->sequences);
         luo_calibration_row(csv, name, luo_row_role_name((luo_row_role)role), measured, f + b,
                             false, j->from);
         sum[role] += fabs((f + b) / measured - 1);

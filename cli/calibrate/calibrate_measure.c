@@ -51,9 +51,9 @@ static void last_words(const char *log, char *out, size_t size)
 {
     char line[512];
     bool own = false;
-    FILE *f = fopen(log, "r");
+    FILE *file = fopen(log, "r");
     snprintf(out, size, "it said nothing");
-    while (f && fgets(line, sizeof line, f)) {
+    while (file && fgets(line, sizeof line, file)) {
         static const char says[] = ": error: ";
         const char *at = strncmp(line, "luoshu-rank", 11) == 0 ? strstr(line, says) : NULL;
         const bool ours = at != NULL;
@@ -62,7 +62,7 @@ static void last_words(const char *log, char *out, size_t size)
         own = own || ours;
         snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
     }
-    if (f) fclose(f);
+    if (file) fclose(file);
 }
 
 static luo_status wait_for(luo_cli *cli, luo_process *process, int32_t ranks, const char *log,

@@ -88,7 +88,7 @@ static const char *dtype_of(const char *at, size_t n)
     return is_word(at, n, "double") ? "f64" : "bf16";
 }
 
-static void see_row(foreign_job *j, const nccl *t, const char *line)
+static void see_row(foreign_job *job, const nccl *t, const char *line)
 {
     const char *word[WORDS];
     size_t n[WORDS];
@@ -97,59 +97,62 @@ static void see_row(foreign_job *j, const nccl *t, const char *line)
     char *end;
     const double bytes = strtod(word[0], &end), us = strtod(word[t->time], NULL);
     if (end != word[0] + n[0] || !(bytes >= 1) || !(us > 0)) {
-        j->left++;
+        job->left++;
         return;
     }
     const double busbw = words > t->time + 2 ? strtod(word[t->time + 2], NULL) : 0;
-    foreign_put_collective(j, t->op, dtype_of(word[2], n[2]), t->ranks, t->nhosts, bytes, 1e-6 * us,
-                           busbw);
+    foreign_put_collective(job, t->op, dtype_of(word[2], n[2]), t->ranks, t->nhosts, bytes,
+                           1e-6 * us, busbw);
 }
 
 /* Which collective: by --collective, else by text or name of the file. */
-static luo_status find_collective(foreign_job *j, luo_coll *op)
+static luo_status find_collective(foreign_job *job, luo_coll *op)
 {
-    const char *said = luo_args_get(&j->cli->args, "collective", NULL);
+    const char *said = luo_args_get(&job->cli->args, "collective", NULL);
     const char *names[LUO_COLLS];
     int which;
     luo_err err = {0};
     for (int i = 0; i < LUO_COLLS; i++) names[i] = luo_coll_name((luo_coll)i);
     if (said) {
         LUO_TRY(luo_cli_fail(
-            j->cli, luo_args_choice(&j->cli->args, "collective", 0, names, LUO_COLLS, &which, &err),
+            job->cli,
+            luo_args_choice(&job->cli->args, "collective", 0, names, LUO_COLLS, &which, &err),
             &err));
         *op = (luo_coll)which;
         return LUO_OK;
     }
-    if (named_in(j->src->text, op) || named_in(j->src->name, op)) return LUO_OK;
-    return foreign_bad(j, "neither its text nor its name says which collective was timed; give "
-                          "--collective, such as all_reduce.");
+    if (named_in(job->src->text, op) || named_in(job->src->name, op)) return LUO_OK;
+    return foreign_bad(job, "neither its text nor its name says which collective was timed; give "
+                            "--collective, such as all_reduce.");
 }
 
 /* Ranks by what the file says, else by --devices. */
-static luo_status find_ranks(foreign_job *j, int32_t *ranks)
+static luo_status find_ranks(foreign_job *job, int32_t *ranks)
 {
     int64_t said;
     luo_err err = {0};
-    LUO_TRY(luo_cli_fail(j->cli, luo_args_int(&j->cli->args, "devices", 0, 2, 131072, &said, &err),
-                         &err));
+    LUO_TRY(luo_cli_fail(
+        job->cli, luo_args_int(&job->cli->args, "devices", 0, 2, 131072, &said, &err), &err));
     if (*ranks < 2) *ranks = (int32_t)said;
     if (*ranks >= 2) return LUO_OK;
-    return foreign_bad(j, "it does not say how many ranks took part; give the whole output, or "
-                          "--devices.");
+    return foreign_bad(job, "it does not say how many ranks took part; give the whole output, or "
+                            "--devices.");
 }
 
-luo_status foreign_read_nccl(foreign_job *j)
+luo_status foreign_read_nccl(foreign_job *job)
 {
-    nccl *t = LUO_NEW(j->cli->arena, nccl);
-    if (!t) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    nccl *t = LUO_NEW(job->cli->arena, nccl);
+    if (!t) return luo_cli_error(job->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     t->time = -1;
-    for (const char *at = j->src->text; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
+    for (const char *at = job->src->text; *at;
+         at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
         if (*at == '#') see_comment(t, at);
-    LUO_TRY(find_collective(j, &t->op));
-    LUO_TRY(find_ranks(j, &t->ranks));
+    LUO_TRY(find_collective(job, &t->op));
+    LUO_TRY(find_ranks(job, &t->ranks));
     if (t->nhosts == 0) t->nhosts = 1;
-    for (const char *at = j->src->text; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
-        if (*at == ' ' && strspn(at, " ") < strcspn(at, "\n")) see_row(j, t, at);
+    for (const char *at = job->src->text; *at;
+         at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
+        if (*at == ' ' && strspn(at, " ") < strcspn(at, "\n")) see_row(job, t, at);
     return LUO_OK;
 }
 
@@ -175,7 +178,7 @@ static void see_devices(nccl *t, const luo_doc_node *node)
     }
 }
 
-static void see_result(foreign_job *j, const nccl *t, const luo_doc_node *result)
+static void see_result(foreign_job *job, const nccl *t, const luo_doc_node *result)
 {
     const luo_doc_node *out = luo_doc_get(result, "out_of_place");
     const char *type = luo_doc_text(result, "type");
@@ -183,25 +186,25 @@ static void see_result(foreign_job *j, const nccl *t, const luo_doc_node *result
     luo_doc_real(luo_doc_get(out, "bus_bw"), &busbw);
     if (!luo_doc_real(luo_doc_get(result, "size"), &bytes) || bytes < 1 ||
         !luo_doc_real(luo_doc_get(out, "time"), &us) || !(us > 0)) {
-        j->left++;
+        job->left++;
         return;
     }
-    foreign_put_collective(j, t->op, dtype_of(type ? type : "", type ? strlen(type) : 0), t->ranks,
-                           t->nhosts, bytes, 1e-6 * us, busbw);
+    foreign_put_collective(job, t->op, dtype_of(type ? type : "", type ? strlen(type) : 0),
+                           t->ranks, t->nhosts, bytes, 1e-6 * us, busbw);
 }
 
-luo_status foreign_read_nccl_json(foreign_job *j)
+luo_status foreign_read_nccl_json(foreign_job *job)
 {
-    luo_doc doc = {.arena = j->cli->arena, .src = j->src, .diags = &j->cli->diags};
-    nccl *t = LUO_NEW(j->cli->arena, nccl);
-    if (!t) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    luo_doc doc = {.arena = job->cli->arena, .src = job->src, .diags = &job->cli->diags};
+    nccl *t = LUO_NEW(job->cli->arena, nccl);
+    if (!t) return luo_cli_error(job->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     LUO_TRY(luo_doc_parse_json(&doc));
     see_devices(t, doc.root);
-    LUO_TRY(find_collective(j, &t->op));
-    LUO_TRY(find_ranks(j, &t->ranks));
+    LUO_TRY(find_collective(job, &t->op));
+    LUO_TRY(find_ranks(job, &t->ranks));
     if (t->nhosts == 0) t->nhosts = 1;
     const luo_doc_node *results = luo_doc_get(doc.root, "results");
     for (const luo_doc_node *one = results ? results->first : NULL; one; one = one->next)
-        see_result(j, t, one);
+        see_result(job, t, one);
     return LUO_OK;
 }

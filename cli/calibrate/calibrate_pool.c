@@ -23,13 +23,13 @@ static const double B_LEAST = 1e-12, C_LEAST = 1e-6;
 static void put_rows(luo_str *text, const luo_pool *pool)
 {
     for (int32_t k = 0; k < pool->n; k++) {
-        const luo_pool_entry *e = &pool->entry[k];
-        if (e->cap == 0) continue;
-        luo_str_addf(text, "%d,%d", e->tp, e->pp);
-        put_number(text, e->a);
-        put_number(text, e->b > 0 ? e->b : B_LEAST);
-        put_number(text, e->c < C_LEAST ? 0 : e->c);
-        luo_str_addf(text, ",%lld,%lld\n", (long long)e->cap, (long long)e->util);
+        const luo_pool_entry *entry = &pool->entry[k];
+        if (entry->cap == 0) continue;
+        luo_str_addf(text, "%d,%d", entry->tp, entry->pp);
+        put_number(text, entry->a);
+        put_number(text, entry->b > 0 ? entry->b : B_LEAST);
+        put_number(text, entry->c < C_LEAST ? 0 : entry->c);
+        luo_str_addf(text, ",%lld,%lld\n", (long long)entry->cap, (long long)entry->util);
     }
 }
 

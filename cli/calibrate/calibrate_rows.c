@@ -116,7 +116,7 @@ luo_status luo_measured_read(luo_cli *cli, luo_measured *measured, const char *p
 {
     luo_source src;
     luo_err err = {0};
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     kind k = {0};
     measured->arena = cli->arena;
     luo_status st = luo_source_read(cli->arena, path, &src, &err);
@@ -124,7 +124,7 @@ luo_status luo_measured_read(luo_cli *cli, luo_measured *measured, const char *p
     LUO_TRY(kind_of(cli, &src, &k));
     luo_csv *csv = luo_csv_open(&src, k.columns, k.n, &cli->diags);
     bool ok = name_file(measured, &k, path);
-    while (ok && luo_csv_next(csv, c)) ok = k.add(measured, c);
+    while (ok && luo_csv_next(csv, cell)) ok = k.add(measured, cell);
     st = luo_csv_close(csv);
     return ok ? st : luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
 }

@@ -50,13 +50,13 @@ static luo_status score_ops(scorer *s, luo_err *err)
     return LUO_OK;
 }
 
-static double predict_comm(const scorer *s, const struct luo_measured_comm *r)
+static double predict_comm(const scorer *s, const struct luo_measured_comm *comm)
 {
     int32_t dev[64];
-    for (int32_t d = 0; d < r->devices && d < 64; d++) dev[d] = d;
-    const int64_t bytes = (int64_t)r->bytes;
-    if (r->coll < 0) return luo_cost_p2p_seconds(&s->cost, 0, 1, bytes, 0);
-    return luo_cost_group_seconds(&s->cost, r->coll, dev, r->devices, bytes, 0);
+    for (int32_t d = 0; d < comm->devices && d < 64; d++) dev[d] = d;
+    const int64_t bytes = (int64_t)comm->bytes;
+    if (comm->coll < 0) return luo_cost_p2p_seconds(&s->cost, 0, 1, bytes, 0);
+    return luo_cost_group_seconds(&s->cost, comm->coll, dev, comm->devices, bytes, 0);
 }
 
 static void score_comm(scorer *s)
@@ -64,30 +64,32 @@ static void score_comm(scorer *s)
     const luo_measured *measured = &s->c->rows;
     char name[128];
     for (int32_t i = 0; s->c->ranks > 1 && i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        if (r->devices > s->c->ranks) continue;
+        const struct luo_measured_comm *comm = &measured->comm[i];
+        if (comm->devices > s->c->ranks) continue;
         snprintf(name, sizeof name, "%s of %d %.0f bytes%s",
-                 r->coll < 0 ? "message" : luo_coll_name((luo_coll)r->coll), r->devices, r->bytes,
-                 r->validation ? " less often" : "");
-        put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predict_comm(s, r),
-            r->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);
+                 comm->coll < 0 ? "message" : luo_coll_name((luo_coll)comm->coll), comm->devices,
+                 comm->bytes, comm->validation ? " less often" : "");
+        put(s, LUO_CAL_COMM, comm->validation, name, comm->seconds, predict_comm(s, comm),
+            comm->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);
     }
 }
 
-luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str *text,
+luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *calibration, luo_str *text,
                                  luo_calibration_errors errors[LUO_CAL_KINDS][2])
 {
-    scorer s = {.c = c};
+    scorer s = {.c = calibration};
     luo_err err = {0};
     luo_stack stack;
     luo_cluster *cluster;
-    const char *path = luo_arena_printf(cli->arena, "%s/cluster-%d.yaml", c->dir, c->ranks);
+    const char *path =
+        luo_arena_printf(cli->arena, "%s/cluster-%d.yaml", calibration->dir, calibration->ranks);
     if (!path) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     LUO_TRY(luo_read_cluster(cli->arena, path, &cluster, &cli->diags));
     luo_stack_default(&stack);
     s.cluster = cluster;
     s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_F32};
-    LUO_TRY(luo_calibration_tally_open(cli, text, c->rows.nops + c->rows.ncomm, &s.tally));
+    LUO_TRY(luo_calibration_tally_open(cli, text, calibration->rows.nops + calibration->rows.ncomm,
+                                       &s.tally));
     luo_status st = score_ops(&s, &err);
     if (st == LUO_OK) score_comm(&s);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
@@ -99,13 +101,13 @@ luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str
 
 static luo_calibration_errors summary(double *v, int32_t n)
 {
-    luo_calibration_errors e = {.n = n};
-    if (n == 0) return e;
+    luo_calibration_errors errors = {.n = n};
+    if (n == 0) return errors;
     qsort(v, (size_t)n, sizeof *v, luo_vec_by_double);
-    for (int32_t i = 0; i < n; i++) e.mean += v[i] / n;
-    e.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-    e.largest = v[n - 1];
-    return e;
+    for (int32_t i = 0; i < n; i++) errors.mean += v[i] / n;
+    errors.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+    errors.largest = v[n - 1];
+    return errors;
 }
 
 luo_status luo_calibration_tally_open(luo_cli *cli, luo_str *text, int32_t rows,
@@ -121,21 +123,21 @@ luo_status luo_calibration_tally_open(luo_cli *cli, luo_str *text, int32_t rows,
     return LUO_OK;
 }
 
-void luo_calibration_tally_add(luo_calibration_tally *t, int kind, bool validation,
+void luo_calibration_tally_add(luo_calibration_tally *tally, int kind, bool validation,
                                const char *name, double measured, double predicted,
                                const char *source)
 {
     if (!(measured > 0)) return;
-    luo_calibration_row(t->text, name, validation ? "validation" : "calibration", measured,
+    luo_calibration_row(tally->text, name, validation ? "validation" : "calibration", measured,
                         predicted, true, source);
-    t->errors[kind][validation][t->n[kind][validation]++] = fabs(predicted / measured - 1);
+    tally->errors[kind][validation][tally->n[kind][validation]++] = fabs(predicted / measured - 1);
 }
 
-void luo_calibration_tally_close(luo_calibration_tally *t,
+void luo_calibration_tally_close(luo_calibration_tally *tally,
                                  luo_calibration_errors errors[LUO_CAL_KINDS][2])
 {
     for (int k = 0; k < LUO_CAL_KINDS; k++)
-        for (int v = 0; v < 2; v++) errors[k][v] = summary(t->errors[k][v], t->n[k][v]);
+        for (int v = 0; v < 2; v++) errors[k][v] = summary(tally->errors[k][v], tally->n[k][v]);
 }
 
 /* ---- calibrate.csv ---- */
@@ -169,43 +171,43 @@ luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *row
 
 /* ---- in words ---- */
 
-static void print_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+static void print_errors(luo_cli *cli, const char *what, const luo_calibration_errors errors[2])
 {
     for (int v = 0; v < 2; v++)
-        if (e[v].n > 0)
+        if (errors[v].n > 0)
             fprintf(luo_cli_out(cli),
                     "  %-14s %-11s %4d rows, error mean %5.1f %%, median %5.1f %%, most "
                     "%5.1f %%\n",
-                    what, luo_row_role_name((luo_row_role)v), e[v].n, 100 * e[v].mean,
-                    100 * e[v].median, 100 * e[v].largest);
+                    what, luo_row_role_name((luo_row_role)v), errors[v].n, 100 * errors[v].mean,
+                    100 * errors[v].median, 100 * errors[v].largest);
 }
 
-static void json_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
+static void json_errors(luo_cli *cli, const char *what, const luo_calibration_errors errors[2])
 {
     for (int v = 0; v < 2; v++) {
-        if (e[v].n == 0) continue;
+        if (errors[v].n == 0) continue;
         luo_jsonw_open(&cli->json, NULL, '{');
         luo_jsonw_text(&cli->json, "of", what);
         luo_jsonw_text(&cli->json, "role", luo_row_role_name((luo_row_role)v));
-        luo_jsonw_int(&cli->json, "rows", e[v].n);
-        luo_jsonw_num(&cli->json, "mean_error", e[v].mean, 6);
-        luo_jsonw_num(&cli->json, "median_error", e[v].median, 6);
-        luo_jsonw_num(&cli->json, "largest_error", e[v].largest, 6);
+        luo_jsonw_int(&cli->json, "rows", errors[v].n);
+        luo_jsonw_num(&cli->json, "mean_error", errors[v].mean, 6);
+        luo_jsonw_num(&cli->json, "median_error", errors[v].median, 6);
+        luo_jsonw_num(&cli->json, "largest_error", errors[v].largest, 6);
         luo_jsonw_close(&cli->json);
     }
 }
 
 void luo_calibration_print(luo_cli *cli, int32_t ranks, double slowdown,
-                           luo_calibration_errors e[LUO_CAL_KINDS][2])
+                           luo_calibration_errors errors[LUO_CAL_KINDS][2])
 {
-    print_errors(cli, "operations", e[LUO_CAL_OPS]);
-    print_errors(cli, "communication", e[LUO_CAL_COMM]);
+    print_errors(cli, "operations", errors[LUO_CAL_OPS]);
+    print_errors(cli, "communication", errors[LUO_CAL_COMM]);
     luo_jsonw_open(&cli->json, NULL, '{');
     luo_jsonw_int(&cli->json, "ranks", ranks);
     luo_jsonw_num(&cli->json, "slowdown", slowdown, 6);
     luo_jsonw_open(&cli->json, "errors_by_kind", '[');
-    json_errors(cli, "operations", e[LUO_CAL_OPS]);
-    json_errors(cli, "communication", e[LUO_CAL_COMM]);
+    json_errors(cli, "operations", errors[LUO_CAL_OPS]);
+    json_errors(cli, "communication", errors[LUO_CAL_COMM]);
     luo_jsonw_close(&cli->json);
     luo_jsonw_close(&cli->json);
 }

@@ -131,12 +131,14 @@ static luo_status copy_tables(luo_cli *cli, const char *dir, const luo_source *p
     return LUO_OK;
 }
 
-static const char *source_text(job *j, const luo_suite_row *row, const luo_fitted *f, int32_t i)
+static const char *source_text(job *j, const luo_suite_row *row, const luo_fitted *fitted,
+                               int32_t i)
 {
     return luo_arena_printf(j->cli->arena,
                             "pattern search of `luoshu calibrate --from` on %d "
                             "calibration rows of suite %s%s",
-                            (int)f->rows, row->suite, f->weak[i] ? "; weakly determined" : "");
+                            (int)fitted->rows, row->suite,
+                            fitted->weak[i] ? "; weakly determined" : "");
 }
 
 luo_status luo_calibrate_member_write(luo_cli *cli, const char *dir, const luo_source *src,
@@ -148,17 +150,17 @@ luo_status luo_calibrate_member_write(luo_cli *cli, const char *dir, const luo_s
     return write_file(cli, dir, stack ? "/stacks" : "", file, text, err);
 }
 
-static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *f, bool stack,
+static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *fitted, bool stack,
                             const char *path, const char *name, luo_err *err)
 {
     luo_source src;
     bool any = false;
     LUO_TRY(luo_calibrate_source(j->cli, stack, path, &src, err));
     const char *text = src.text;
-    for (int32_t i = 0; i < f->n && text; i++) {
-        const char *source = source_text(j, row, f, i);
-        if (f->param[i]->of_stack != stack) continue;
-        const luo_calibrated_value value = {f->param[i]->key, f->value[i], 0, source,
+    for (int32_t i = 0; i < fitted->n && text; i++) {
+        const char *source = source_text(j, row, fitted, i);
+        if (fitted->param[i]->of_stack != stack) continue;
+        const luo_calibrated_value value = {fitted->param[i]->key, fitted->value[i], 0, source,
                                             LUO_FROM_FITTED};
         text = source ? luo_calibrate_text_with(j->cli->arena, text, &value) : NULL;
         any = true;
@@ -193,20 +195,20 @@ static void put_rows(job *j, const luo_case *const *cases, int32_t n, double *me
     *mean = rows ? sum / rows : 0;
 }
 
-static void print_fitted(job *j, const luo_suite_row *row, const luo_fitted *f, double mean)
+static void print_fitted(job *j, const luo_suite_row *row, const luo_fitted *fitted, double mean)
 {
     FILE *out = luo_cli_out(j->cli);
     luo_jsonw *json = &j->cli->json;
     fprintf(out, "%s, %s: mean |error| %.1f %% of the closed form on %d calibration rows\n",
-            row->suite, row->gpu, 100 * mean, (int)f->rows);
+            row->suite, row->gpu, 100 * mean, (int)fitted->rows);
     luo_jsonw_open(json, NULL, '{');
     luo_jsonw_text(json, "suite", row->suite);
     luo_jsonw_text(json, "gpu", row->gpu);
     luo_jsonw_num(json, "mean_error", mean, 6);
-    for (int32_t i = 0; i < f->n; i++) {
-        fprintf(out, "  %-26s %12.6g%s\n", f->param[i]->name, f->value[i],
-                f->weak[i] ? "  weakly determined" : "");
-        luo_jsonw_num(json, f->param[i]->name, f->value[i], 9);
+    for (int32_t i = 0; i < fitted->n; i++) {
+        fprintf(out, "  %-26s %12.6g%s\n", fitted->param[i]->name, fitted->value[i],
+                fitted->weak[i] ? "  weakly determined" : "");
+        luo_jsonw_num(json, fitted->param[i]->name, fitted->value[i], 9);
     }
     luo_jsonw_close(json);
 }
@@ -214,7 +216,7 @@ static void print_fitted(job *j, const luo_suite_row *row, const luo_fitted *f, 
 static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
 {
     luo_kit kit;
-    luo_fitted f;
+    luo_fitted fitted;
     int32_t n = 0;
     double mean;
     luo_case *one = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
@@ -241,15 +243,15 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
         n++;
     }
     if (n == 0) return LUO_OK;
-    LUO_TRY(
-        luo_kit_fit(&kit, list, n, luo_suite_recipe_of(first->suite), j->params, j->seed, &f, err));
+    LUO_TRY(luo_kit_fit(&kit, list, n, luo_suite_recipe_of(first->suite), j->params, j->seed,
+                        &fitted, err));
     put_rows(j, list, n, &mean);
-    print_fitted(j, first, &f, mean);
+    print_fitted(j, first, &fitted, mean);
     const char *name = j->name ? j->name : luo_validate_stack_name(j->cli->arena, first);
     if (!name) return luo_err_nomem(err);
-    LUO_TRY(write_one(j, first, &f, true, kit.stacks[0].path, name, err));
+    LUO_TRY(write_one(j, first, &fitted, true, kit.stacks[0].path, name, err));
     name = luo_validate_profile_name(j->cli->arena, first);
-    return name ? write_one(j, first, &f, false, kit.profiles[0].path, name, err)
+    return name ? write_one(j, first, &fitted, false, kit.profiles[0].path, name, err)
                 : luo_err_nomem(err);
 }
 

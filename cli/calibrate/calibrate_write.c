@@ -35,14 +35,14 @@ static double copy_rate(const luo_measured *measured)
     return rate;
 }
 
-luo_status luo_calibration_fit(luo_calibration *c, luo_err *err)
+luo_status luo_calibration_fit(luo_calibration *calibration, luo_err *err)
 {
     int32_t n = 0;
-    const luo_op_time *rows = fit_rows(&c->rows, &n);
-    const double rate = copy_rate(&c->rows);
+    const luo_op_time *rows = fit_rows(&calibration->rows, &n);
+    const double rate = copy_rate(&calibration->rows);
     if (!rows) return luo_err_nomem(err);
-    LUO_TRY(luo_cpu_fit_rows(rows, n, LUO_F32, rate > 0 ? rate : 1e9, &c->fit, err));
-    if (c->fit.products == 0)
+    LUO_TRY(luo_cpu_fit_rows(rows, n, LUO_F32, rate > 0 ? rate : 1e9, &calibration->fit, err));
+    if (calibration->fit.products == 0)
         return luo_err_set(err, LUO_EINPUT,
                            "there is no row of `matmul` in f32 among the measured "
                            "operations; a profile needs some.");
@@ -91,24 +91,27 @@ static double fastest_product(const luo_measured *rows, luo_dtype dtype)
     return best;
 }
 
-static void peaks(luo_str *text, const luo_calibration *c, const char *fitted)
+static void peaks(luo_str *text, const luo_calibration *calibration, const char *fitted)
 {
-    const double f32 = fastest_product(&c->rows, LUO_F32);
-    const double f64 = fastest_product(&c->rows, LUO_F64); /* no constant is fitted for it */
-    if (c->fit.peak_flops <= f32 * (1 + 1e-9))
-        measured(text, "peak_f32_tflop_per_s", f32 * 1e-12, "fastest product", c->rows.ops_file);
+    const double f32 = fastest_product(&calibration->rows, LUO_F32);
+    const double f64 =
+        fastest_product(&calibration->rows, LUO_F64); /* no constant is fitted for it */
+    if (calibration->fit.peak_flops <= f32 * (1 + 1e-9))
+        measured(text, "peak_f32_tflop_per_s", f32 * 1e-12, "fastest product",
+                 calibration->rows.ops_file);
     else
-        value(text, "peak_f32_tflop_per_s", c->fit.peak_flops * 1e-12, "fitted", fitted);
+        value(text, "peak_f32_tflop_per_s", calibration->fit.peak_flops * 1e-12, "fitted", fitted);
     if (f64 > 0)
-        measured(text, "peak_f64_tflop_per_s", f64 * 1e-12, "fastest product", c->rows.ops_file);
+        measured(text, "peak_f64_tflop_per_s", f64 * 1e-12, "fastest product",
+                 calibration->rows.ops_file);
 }
 
 /* Memory of this machine, and what each instruction takes beside its kernel. */
-static void machine(luo_str *text, const luo_calibration *c)
+static void machine(luo_str *text, const luo_calibration *calibration)
 {
-    const double launch_us = luo_measured_fact(&c->rows, "instruction_us", -1);
-    const double gib = c->memory_bytes / 1073741824.0;
-    if (c->tables[0])
+    const double launch_us = luo_measured_fact(&calibration->rows, "instruction_us", -1);
+    const double gib = calibration->memory_bytes / 1073741824.0;
+    if (calibration->tables[0])
         value(text, "memory_gib", gib, "chosen",
               "of the machine that read the tables, over the ranks; the tables do not say it");
     else
@@ -117,7 +120,8 @@ static void machine(luo_str *text, const luo_calibration *c)
           "what a rank needs beside its tensors is not measured");
     if (launch_us >= 0)
         measured(text, "launch_us", launch_us,
-                 "time beside an instruction, in steps of small networks", c->rows.facts_file);
+                 "time beside an instruction, in steps of small networks",
+                 calibration->rows.facts_file);
     else
         value(text, "launch_us", 0, "chosen", "time beside an instruction is not measured");
 }
@@ -130,64 +134,64 @@ static bool path_of(const luo_measured *measured, double *latency_us, double *gb
     *latency_us = 1;
     *gbytes_per_s = 10;
     for (int32_t i = 0; i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        if (r->coll >= 0 || r->validation) continue;
-        if (r->bytes < least) *latency_us = 1e6 * r->seconds;
-        if (r->bytes > most) *gbytes_per_s = 1e-9 * r->bytes / r->seconds;
-        least = fmin(least, r->bytes);
-        most = fmax(most, r->bytes);
+        const struct luo_measured_comm *comm = &measured->comm[i];
+        if (comm->coll >= 0 || comm->validation) continue;
+        if (comm->bytes < least) *latency_us = 1e6 * comm->seconds;
+        if (comm->bytes > most) *gbytes_per_s = 1e-9 * comm->bytes / comm->seconds;
+        least = fmin(least, comm->bytes);
+        most = fmax(most, comm->bytes);
     }
     return most > 0;
 }
 
 /* Of the links that tables of communication were measured over; the cluster has the same. */
-static void links_of_tables(luo_str *text, const luo_calibration *c)
+static void links_of_tables(luo_str *text, const luo_calibration *calibration)
 {
     double latency, bandwidth;
-    if (c->comm && path_of(&c->rows, &latency, &bandwidth))
+    if (calibration->comm && path_of(&calibration->rows, &latency, &bandwidth))
         measured(text, "tables_pcie_gbytes_per_s", bandwidth, "largest message between two ranks",
-                 c->rows.messages_file);
+                 calibration->rows.messages_file);
 }
 
-static void values(luo_str *text, const luo_calibration *c)
+static void values(luo_str *text, const luo_calibration *calibration)
 {
-    const luo_cpu_fit *f = &c->fit;
+    const luo_cpu_fit *fit = &calibration->fit;
     char fitted[160];
     snprintf(fitted, sizeof fitted,
-             "least squares over %d calibration rows of products, mean error %.1f %%", f->products,
-             100 * f->error);
+             "least squares over %d calibration rows of products, mean error %.1f %%",
+             fit->products, 100 * fit->error);
     luo_str_add(text, "values:\n");
-    peaks(text, c, fitted);
-    measured(text, "memory_gbytes_per_s", copy_rate(&c->rows) * 1e-9, "largest copy",
-             c->rows.ops_file);
-    machine(text, c);
-    value(text, "gemm_ratio", f->gemm_ratio, "fitted", fitted);
-    value(text, "gemm_depth", f->gemm_depth, "fitted", fitted);
-    value(text, "memory_ratio", f->memory_ratio, "fitted", fitted);
-    if (f->attention_forward_ratio > 0)
-        value(text, "attention_forward_ratio", f->attention_forward_ratio, "fitted",
+    peaks(text, calibration, fitted);
+    measured(text, "memory_gbytes_per_s", copy_rate(&calibration->rows) * 1e-9, "largest copy",
+             calibration->rows.ops_file);
+    machine(text, calibration);
+    value(text, "gemm_ratio", fit->gemm_ratio, "fitted", fitted);
+    value(text, "gemm_depth", fit->gemm_depth, "fitted", fitted);
+    value(text, "memory_ratio", fit->memory_ratio, "fitted", fitted);
+    if (fit->attention_forward_ratio > 0)
+        value(text, "attention_forward_ratio", fit->attention_forward_ratio, "fitted",
               "median of the calibration rows of attention");
-    if (f->attention_backward_ratio > 0)
-        value(text, "attention_backward_ratio", f->attention_backward_ratio, "fitted",
+    if (fit->attention_backward_ratio > 0)
+        value(text, "attention_backward_ratio", fit->attention_backward_ratio, "fitted",
               "median of the calibration rows of attention_dx");
-    links_of_tables(text, c);
+    links_of_tables(text, calibration);
 }
 
-static void tables(luo_str *text, const luo_calibration *c)
+static void tables(luo_str *text, const luo_calibration *calibration)
 {
     static const char *const kinds[] = {LUO_PROFILE_TABLE_LIST(LUO_WORD_TEXT)};
     luo_str_add(text, "tables:\n");
     for (int i = 0; i < 3; i++) {
-        if (i > 0 && !c->comm) continue;
-        if (c->tables[i])
-            luo_str_addf(text, "  - {kind: %s, file: \"%s\"}\n", kinds[i], c->tables[i]);
+        if (i > 0 && !calibration->comm) continue;
+        if (calibration->tables[i])
+            luo_str_addf(text, "  - {kind: %s, file: \"%s\"}\n", kinds[i], calibration->tables[i]);
         else
             luo_str_addf(text, "  - {kind: %s, file: %s-%d.csv}\n", kinds[i], kinds[i],
-                         i ? c->ranks : c->ops_of);
+                         i ? calibration->ranks : calibration->ops_of);
     }
 }
 
-static void profile_text(luo_str *text, const luo_calibration *c)
+static void profile_text(luo_str *text, const luo_calibration *calibration)
 {
     char date[32];
     const time_t now = time(NULL);
@@ -196,23 +200,23 @@ static void profile_text(luo_str *text, const luo_calibration *c)
     luo_str_addf(text,
                  "# Made by `luoshu calibrate`: %d ranks on %g cores; times of operations while %d "
                  "ranks compute.\n",
-                 c->ranks, c->cores, c->ops_of);
-    luo_str_addf(text, "schema: luoshu.profile/1\nname: host-%d\nkind: cpu\n", c->ranks);
-    values(text, c);
-    tables(text, c);
+                 calibration->ranks, calibration->cores, calibration->ops_of);
+    luo_str_addf(text, "schema: luoshu.profile/1\nname: host-%d\nkind: cpu\n", calibration->ranks);
+    values(text, calibration);
+    tables(text, calibration);
     luo_str_addf(text,
                  "calibrated: {date: \"%s\", device: \"%s, %g cores\", driver: \"%s\", rows: %d, "
                  "validation_rows: %d}\n",
-                 date, c->machine, c->cores, c->driver, rows_of(&c->rows, false),
-                 rows_of(&c->rows, true));
+                 date, calibration->machine, calibration->cores, calibration->driver,
+                 rows_of(&calibration->rows, false), rows_of(&calibration->rows, true));
 }
 
 /* ---- the cluster ---- */
 
-static void cluster_text(luo_str *text, const luo_calibration *c)
+static void cluster_text(luo_str *text, const luo_calibration *calibration)
 {
     double latency, bandwidth;
-    const bool known = path_of(&c->rows, &latency, &bandwidth);
+    const bool known = path_of(&calibration->rows, &latency, &bandwidth);
     luo_str_addf(
         text,
         "# Made by `luoshu calibrate`: %d ranks on this machine, one thread each. base_slowdown: "
@@ -221,10 +225,11 @@ static void cluster_text(luo_str *text, const luo_calibration *c)
         "    devices_per_node: %d\n    profile: profile-%d.yaml\n    base_slowdown: %.4f\n"
         "    pcie: {bandwidth_gbytes_per_s: %.9g, latency_us: %.6g, devices_per_switch: %d}\n"
         "    host: {cores: %g, memory_gib: %.6g}\n",
-        c->ranks, c->ops_of,
-        known ? "" : " Bandwidth and latency of pcie are chosen: nothing was measured.", c->ranks,
-        c->ranks, c->ranks, c->slowdown, bandwidth, latency, c->ranks, c->cores,
-        c->memory_bytes * c->ranks / 1073741824.0);
+        calibration->ranks, calibration->ops_of,
+        known ? "" : " Bandwidth and latency of pcie are chosen: nothing was measured.",
+        calibration->ranks, calibration->ranks, calibration->ranks, calibration->slowdown,
+        bandwidth, latency, calibration->ranks, calibration->cores,
+        calibration->memory_bytes * calibration->ranks / 1073741824.0);
 }
 
 luo_status luo_calibration_file(luo_str *text, const char *dir, const char *name, luo_err *err)
@@ -239,14 +244,14 @@ luo_status luo_calibration_file(luo_str *text, const char *dir, const char *name
     return st;
 }
 
-luo_status luo_calibration_write(const luo_calibration *c, luo_err *err)
+luo_status luo_calibration_write(const luo_calibration *calibration, luo_err *err)
 {
     luo_str profile = {0}, cluster = {0};
     char name[32];
-    profile_text(&profile, c);
-    snprintf(name, sizeof name, "profile-%d", c->ranks);
-    LUO_TRY(luo_calibration_file(&profile, c->dir, name, err));
-    cluster_text(&cluster, c);
-    snprintf(name, sizeof name, "cluster-%d", c->ranks);
-    return luo_calibration_file(&cluster, c->dir, name, err);
+    profile_text(&profile, calibration);
+    snprintf(name, sizeof name, "profile-%d", calibration->ranks);
+    LUO_TRY(luo_calibration_file(&profile, calibration->dir, name, err));
+    cluster_text(&cluster, calibration);
+    snprintf(name, sizeof name, "cluster-%d", calibration->ranks);
+    return luo_calibration_file(&cluster, calibration->dir, name, err);
 }

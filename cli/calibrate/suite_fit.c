@@ -5,10 +5,10 @@
 
 bool luo_validate_together(const luo_suite_row *a, const luo_suite_row *b)
 {
-    const luo_suite_recipe *r = luo_suite_recipe_of(a->suite);
+    const luo_suite_recipe *recipe = luo_suite_recipe_of(a->suite);
     return strcmp(a->suite, b->suite) == 0 &&
            strcmp(luo_suite_software(a), luo_suite_software(b)) == 0 &&
-           (!r || r->naming != LUO_NAMED_SYSTEM_GPU || strcmp(a->gpu, b->gpu) == 0);
+           (!recipe || recipe->naming != LUO_NAMED_SYSTEM_GPU || strcmp(a->gpu, b->gpu) == 0);
 }
 
 const char *luo_validate_stack_name(luo_arena *arena, const luo_suite_row *row)
@@ -61,17 +61,17 @@ static luo_status split(const char *text, const luo_suite_param **out, int32_t *
 }
 
 /* Profiles and stacks of the kit, without repetition. */
-static luo_status of_kit(luo_kit *kit, luo_suite_fit *f, luo_err *err)
+static luo_status of_kit(luo_kit *kit, luo_suite_fit *fit, luo_err *err)
 {
     luo_profile **p = LUO_NEW_N(kit->cli->arena, luo_profile *, kit->nprofiles);
     luo_stack **s = LUO_NEW_N(kit->cli->arena, luo_stack *, kit->nstacks);
     if (!p || !s) return luo_err_nomem(err);
     for (int32_t i = 0; i < kit->nprofiles; i++) p[i] = kit->profiles[i].at;
     for (int32_t i = 0; i < kit->nstacks; i++) s[i] = kit->stacks[i].at;
-    f->profiles = p;
-    f->stacks = s;
-    f->nprofiles = kit->nprofiles;
-    f->nstacks = kit->nstacks;
+    fit->profiles = p;
+    fit->stacks = s;
+    fit->nprofiles = kit->nprofiles;
+    fit->nstacks = kit->nstacks;
     return LUO_OK;
 }
 
@@ -81,26 +81,26 @@ static luo_status run_stage(luo_kit *kit, const luo_case *const *cases, int32_t 
 {
     const luo_suite_param *params[LUO_SEARCH_PARAMS];
     luo_suite_fitted fitted;
-    luo_suite_fit f = {.params = params, .seed = seed};
+    luo_suite_fit fit = {.params = params, .seed = seed};
     const luo_case **seen = LUO_NEW_N(kit->cli->arena, const luo_case *, n);
     luo_arena *scratch = luo_arena_new(1 << 16);
     luo_status st = seen && scratch ? LUO_OK : luo_err_nomem(err);
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
         const bool several = luo_suite_nodes(cases[i]->row) > 1;
-        if (several ? stage->several : stage->one_node) seen[f.ncases++] = cases[i];
+        if (several ? stage->several : stage->one_node) seen[fit.ncases++] = cases[i];
     }
-    f.cases = seen;
-    if (st == LUO_OK) st = split(stage->params, params, &f.nparams, err);
-    if (st == LUO_OK) st = of_kit(kit, &f, err);
-    if (st == LUO_OK && f.ncases > 0) {
-        st = luo_suite_fit_run(scratch, &f, &fitted, err);
-        for (int32_t i = 0; st == LUO_OK && i < f.nparams && out->n < LUO_FITTED_MAX; i++) {
+    fit.cases = seen;
+    if (st == LUO_OK) st = split(stage->params, params, &fit.nparams, err);
+    if (st == LUO_OK) st = of_kit(kit, &fit, err);
+    if (st == LUO_OK && fit.ncases > 0) {
+        st = luo_suite_fit_run(scratch, &fit, &fitted, err);
+        for (int32_t i = 0; st == LUO_OK && i < fit.nparams && out->n < LUO_FITTED_MAX; i++) {
             out->param[out->n] = params[i];
             out->value[out->n] = fitted.value[i];
             out->weak[out->n++] = fitted.weak[i];
         }
         out->objective = fitted.objective;
-        out->rows += f.ncases;
+        out->rows += fit.ncases;
     }
     luo_arena_free(scratch);
     return st;

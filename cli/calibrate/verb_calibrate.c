@@ -39,19 +39,20 @@ static luo_status find_machine(job *j, luo_err *err)
 }
 
 /* Fits, writes, reads back and scores one number of ranks. */
-static luo_status finish(job *j, luo_calibration *c)
+static luo_status finish(job *j, luo_calibration *calibration)
 {
-    luo_calibration_errors e[LUO_CAL_KINDS][2];
+    luo_calibration_errors errors[LUO_CAL_KINDS][2];
     luo_err err = {0};
-    luo_status st = luo_calibration_fit(c, &err);
-    if (st == LUO_OK) st = luo_calibration_write(c, &err);
+    luo_status st = luo_calibration_fit(calibration, &err);
+    if (st == LUO_OK) st = luo_calibration_write(calibration, &err);
     if (st != LUO_OK) return luo_cli_fail(j->cli, st, &err);
-    LUO_TRY(luo_calibration_score(j->cli, c, &j->csv, e));
+    LUO_TRY(luo_calibration_score(j->cli, calibration, &j->csv, errors));
     fprintf(luo_cli_out(j->cli),
             "%d ranks: %.1f GFLOP/s, products %.2f of it, compute x %.3f; "
             "%s/cluster-%d.yaml\n",
-            c->ranks, 1e-9 * c->fit.peak_flops, c->fit.gemm_ratio, c->slowdown, c->dir, c->ranks);
-    luo_calibration_print(j->cli, c->ranks, c->slowdown, e);
+            calibration->ranks, 1e-9 * calibration->fit.peak_flops, calibration->fit.gemm_ratio,
+            calibration->slowdown, calibration->dir, calibration->ranks);
+    luo_calibration_print(j->cli, calibration->ranks, calibration->slowdown, errors);
     return LUO_OK;
 }
 
@@ -71,9 +72,9 @@ static double slowdown_of(const luo_measured *measured)
     double sum = 0;
     int n = 0;
     for (int32_t i = 0; i < measured->nfacts; i++) {
-        const struct luo_measured_fact *f = &measured->facts[i];
-        if (strncmp(f->name, "sharing ", 8) != 0 || !(f->value > 0)) continue;
-        sum += log(f->value);
+        const struct luo_measured_fact *fact = &measured->facts[i];
+        if (strncmp(fact->name, "sharing ", 8) != 0 || !(fact->value > 0)) continue;
+        sum += log(fact->value);
         n++;
     }
     return n ? fmax(1, exp(sum / n)) : 1;
@@ -117,19 +118,19 @@ static luo_status calibrate_ranks(job *j, int32_t ranks)
         LUO_TRY(read_table(j, &j->computed, "op_times", ranks));
         check_drift(j, &own, ranks);
     }
-    luo_calibration c = {.dir = j->dir,
-                         .ranks = ranks,
-                         .ops_of = j->computing,
-                         .cores = j->cores,
-                         .memory_bytes = j->memory_bytes / ranks,
-                         .slowdown = slowdown_of(&own),
-                         .machine = j->cpu,
-                         .driver = driver_of(&own),
-                         .comm = ranks > 1,
-                         .rows = j->computed};
-    if (ranks > 1) LUO_TRY(read_table(j, &c.rows, "collective_times", ranks));
-    if (ranks > 1) LUO_TRY(read_table(j, &c.rows, "p2p_times", ranks));
-    return finish(j, &c);
+    luo_calibration calibration = {.dir = j->dir,
+                                   .ranks = ranks,
+                                   .ops_of = j->computing,
+                                   .cores = j->cores,
+                                   .memory_bytes = j->memory_bytes / ranks,
+                                   .slowdown = slowdown_of(&own),
+                                   .machine = j->cpu,
+                                   .driver = driver_of(&own),
+                                   .comm = ranks > 1,
+                                   .rows = j->computed};
+    if (ranks > 1) LUO_TRY(read_table(j, &calibration.rows, "collective_times", ranks));
+    if (ranks > 1) LUO_TRY(read_table(j, &calibration.rows, "p2p_times", ranks));
+    return finish(j, &calibration);
 }
 
 enum { RANKS_LEAST = 8, RANKS_MOST = 64 }; /* 1, 2, 4, 8, and on while there are cores */
@@ -167,29 +168,29 @@ static const char *table_name(job *j, const char *path)
     return getcwd(cwd, sizeof cwd) ? luo_arena_printf(j->cli->arena, "%s/%s", cwd, path) : NULL;
 }
 
-static luo_status take_table(job *j, luo_calibration *c, const char *path)
+static luo_status take_table(job *j, luo_calibration *calibration, const char *path)
 {
-    const int32_t ops = c->rows.nops, comm = c->rows.ncomm;
+    const int32_t ops = calibration->rows.nops, comm = calibration->rows.ncomm;
     const char *made, *from = path;
     LUO_TRY(luo_foreign_table(j->cli, j->dir, path, &made));
     if (made) from = luo_arena_printf(j->cli->arena, "%s/%s", j->dir, made);
     if (!from) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    LUO_TRY(luo_measured_read(j->cli, &c->rows, from));
-    const int kind = c->rows.nops > ops             ? 0
-                     : c->rows.ncomm == comm        ? -1
-                     : c->rows.comm[comm].coll >= 0 ? 1
-                                                    : 2;
+    LUO_TRY(luo_measured_read(j->cli, &calibration->rows, from));
+    const int kind = calibration->rows.nops > ops             ? 0
+                     : calibration->rows.ncomm == comm        ? -1
+                     : calibration->rows.comm[comm].coll >= 0 ? 1
+                                                              : 2;
     if (kind < 0) return LUO_OK; /* facts, or no rows */
-    if (c->tables[kind])
+    if (calibration->tables[kind])
         return luo_cli_error(j->cli, LUO_EUSAGE,
                              "`%s` and `%s` are of one kind; give one table of each.",
-                             c->tables[kind], path);
-    c->comm = c->comm || kind > 0;
-    c->tables[kind] = made ? made : table_name(j, path);
-    return c->tables[kind] ? LUO_OK
-                           : luo_cli_error(j->cli, LUO_EIO,
-                                           "the current folder cannot be named; "
-                                           "use whole paths.");
+                             calibration->tables[kind], path);
+    calibration->comm = calibration->comm || kind > 0;
+    calibration->tables[kind] = made ? made : table_name(j, path);
+    return calibration->tables[kind] ? LUO_OK
+                                     : luo_cli_error(j->cli, LUO_EIO,
+                                                     "the current folder cannot be named; "
+                                                     "use whole paths.");
 }
 
 /* What only the calibration of GPUs looks at. */
@@ -219,26 +220,28 @@ static bool of_gpu(const luo_cli *cli, const luo_measured *measured)
 static luo_status take_tables(job *j, const char *first)
 {
     const luo_args *args = &j->cli->args;
-    luo_calibration c = {.dir = j->dir,
-                         .ranks = 1,
-                         .cores = j->cores,
-                         .slowdown = 1,
-                         .machine = j->cpu,
-                         .driver = ""};
-    LUO_TRY(take_table(j, &c, first));
-    for (int i = 0; i < args->nfiles; i++) LUO_TRY(take_table(j, &c, args->files[i]));
-    if (!c.tables[0] && !(c.tables[1] && luo_args_has(args, "profile")))
+    luo_calibration calibration = {.dir = j->dir,
+                                   .ranks = 1,
+                                   .cores = j->cores,
+                                   .slowdown = 1,
+                                   .machine = j->cpu,
+                                   .driver = ""};
+    LUO_TRY(take_table(j, &calibration, first));
+    for (int i = 0; i < args->nfiles; i++) LUO_TRY(take_table(j, &calibration, args->files[i]));
+    if (!calibration.tables[0] && !(calibration.tables[1] && luo_args_has(args, "profile")))
         return luo_cli_error(j->cli, LUO_EINPUT,
                              "no table of op_times is given; a profile needs one, or --profile "
                              "beside collectives.");
-    if (of_gpu(j->cli, &c.rows)) return luo_calibrate_gpu_tables(j->cli, j->dir, &c.rows, c.tables);
+    if (of_gpu(j->cli, &calibration.rows))
+        return luo_calibrate_gpu_tables(j->cli, j->dir, &calibration.rows, calibration.tables);
     LUO_TRY(refuse_gpu_options(j->cli));
-    for (int32_t i = 0; i < c.rows.ncomm; i++)
-        if (c.rows.comm[i].devices > c.ranks) c.ranks = c.rows.comm[i].devices;
-    c.ops_of = c.ranks < j->cores ? c.ranks : (int32_t)j->cores;
-    c.memory_bytes = j->memory_bytes / c.ranks;
-    c.driver = driver_of(&c.rows);
-    return finish(j, &c);
+    for (int32_t i = 0; i < calibration.rows.ncomm; i++)
+        if (calibration.rows.comm[i].devices > calibration.ranks)
+            calibration.ranks = calibration.rows.comm[i].devices;
+    calibration.ops_of = calibration.ranks < j->cores ? calibration.ranks : (int32_t)j->cores;
+    calibration.memory_bytes = j->memory_bytes / calibration.ranks;
+    calibration.driver = driver_of(&calibration.rows);
+    return finish(j, &calibration);
 }
 
 /* ---- the verb ---- */

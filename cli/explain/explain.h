@@ -21,9 +21,9 @@ typedef struct luo_explain {
 } luo_explain;
 
 /* Prints the answer in a sentence, then stages, annotations, communication and memory of a plan. */
-luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err);
+luo_status luo_explain_plan(FILE *out, const luo_explain *explain, luo_err *err);
 /* The same numbers as keys of an open document. */
-luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err *err);
+luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *explain, luo_err *err);
 /* Prints nodes, devices and links; dimensions and parameters; values with their sources. */
 void luo_explain_cluster(FILE *out, const luo_cluster *cluster);
 luo_status luo_explain_model(FILE *out, const luo_model *model, luo_err *err);

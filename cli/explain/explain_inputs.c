@@ -46,9 +46,11 @@ static void print_state(FILE *out, const luo_cluster *cluster)
     fprintf(out, "standby: %s\n", luo_str_get(&text));
     luo_str_free(&text);
     for (int32_t i = 0; i < cluster->nhealth; i++) {
-        const luo_health *h = &cluster->health[i];
-        if (h->down) fprintf(out, "health: %s down\n", h->target);
-        else fprintf(out, "health: %s slow %.3f\n", h->target, h->slowdown);
+        const luo_health *health = &cluster->health[i];
+        if (health->down)
+            fprintf(out, "health: %s down\n", health->target);
+        else
+            fprintf(out, "health: %s slow %.3f\n", health->target, health->slowdown);
     }
 }
 
@@ -64,14 +66,14 @@ static void print_nodes(FILE *out, const luo_cluster *cluster)
     fprintf(out, "%-12s %-10s %-*s %-8s %-8s %8s  %s\n", "node", "devices", wide, "profile", "rack",
             "site", "slowdown", "host");
     for (int32_t i = 0; i < cluster->nnodes; i++) {
-        const luo_node *n = &cluster->nodes[i];
-        const luo_node_group *group = &cluster->groups[n->group];
+        const luo_node *node = &cluster->nodes[i];
+        const luo_node_group *group = &cluster->groups[node->group];
         luo_str_clear(&types);
         luo_node_group_say_profiles(&types, group);
-        fprintf(out, "%-12s %4d-%-5d %-*s %-8s %-8s %8.3f  %s\n", n->name, n->first_device,
-                n->first_device + group->devices_per_node - 1, wide, luo_str_get(&types),
-                cluster->racks[n->rack], cluster->sites[n->site], group->base_slowdown,
-                group->hosts ? group->hosts[n->index] : "-");
+        fprintf(out, "%-12s %4d-%-5d %-*s %-8s %-8s %8.3f  %s\n", node->name, node->first_device,
+                node->first_device + group->devices_per_node - 1, wide, luo_str_get(&types),
+                cluster->racks[node->rack], cluster->sites[node->site], group->base_slowdown,
+                group->hosts ? group->hosts[node->index] : "-");
     }
     luo_str_free(&types);
 }
@@ -140,7 +142,7 @@ static void print_variants(FILE *out, const luo_model *model)
                    {"attention_scale", model->attention_scale, 0},
                    {"attention_softcap", model->attention_softcap, 0},
                    {"logit_softcap", model->logit_softcap, 0}};
-    const luo_window *w = &model->window;
+    const luo_window *window = &model->window;
     int64_t cut = 0;
     int n = 0;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
@@ -151,10 +153,10 @@ static void print_variants(FILE *out, const luo_model *model)
     if (model->rope.kind != LUO_ROPE_PLAIN)
         part(out, &n, "rope_scaling"),
             fprintf(out, "%s by %g", luo_rope_kind_name(model->rope.kind), model->rope.factor);
-    for (int64_t l = 0; l < model->layers; l++) cut += luo_window_of(w, l) > 0;
-    if (w->tokens > 0)
+    for (int64_t l = 0; l < model->layers; l++) cut += luo_window_of(window, l) > 0;
+    if (window->tokens > 0)
         part(out, &n, "sliding_window"),
-            fprintf(out, "%lld tokens in %lld layers", (long long)w->tokens, (long long)cut);
+            fprintf(out, "%lld tokens in %lld layers", (long long)window->tokens, (long long)cut);
     if (n) fputc('\n', out);
 }
 
@@ -176,41 +178,42 @@ static void print_layers(FILE *out, const luo_model *model)
             yes(model->out_bias), yes(model->qkv_bias), yes(model->qk_norm));
     print_variants(out, model);
     if (model->token_types) fprintf(out, "token_types %lld\n", (long long)model->token_types);
-    const luo_moe *e = &model->moe;
-    const char *gate = e->top1 ? "top1" : luo_gate_kind_name(e->gate);
-    if (e->experts)
-        fprintf(out, "experts %lld of ffn_hidden %lld, %lld a token (gate %s), capacity_factor %g; "
-                     "shared %lld of %lld; first_dense_layers %lld, every_layers %lld\n",
-                (long long)e->experts, (long long)e->expert_ffn_hidden,
-                (long long)e->experts_per_token, gate, e->capacity_factor,
-                (long long)e->shared_experts, (long long)e->shared_ffn_hidden,
-                (long long)e->first_dense_layers, (long long)e->every_layers);
-    const luo_latent *l = &model->latent;
+    const luo_moe *moe = &model->moe;
+    const char *gate = moe->top1 ? "top1" : luo_gate_kind_name(moe->gate);
+    if (moe->experts)
+        fprintf(out,
+                "experts %lld of ffn_hidden %lld, %lld a token (gate %s), capacity_factor %g; "
+                "shared %lld of %lld; first_dense_layers %lld, every_layers %lld\n",
+                (long long)moe->experts, (long long)moe->expert_ffn_hidden,
+                (long long)moe->experts_per_token, gate, moe->capacity_factor,
+                (long long)moe->shared_experts, (long long)moe->shared_ffn_hidden,
+                (long long)moe->first_dense_layers, (long long)moe->every_layers);
+    const luo_latent *latent = &model->latent;
     if (luo_model_is_latent(model))
         fprintf(out,
                 "latent attention: q_lora %lld, kv_lora %lld; a head has %lld without and %lld "
                 "with positions, values of %lld\n",
-                (long long)l->q_lora, (long long)l->kv_lora, (long long)l->nope,
-                (long long)l->rope, (long long)l->v);
-    const luo_image *i = &model->image;
-    if (i->height_px)
+                (long long)latent->q_lora, (long long)latent->kv_lora, (long long)latent->nope,
+                (long long)latent->rope, (long long)latent->v);
+    const luo_image *image = &model->image;
+    if (image->height_px)
         fprintf(out, "image %lld x %lld px, %lld channels, patch %lld px; %lld classes\n",
-                (long long)i->height_px, (long long)i->width_px, (long long)i->channels,
-                (long long)i->patch_px, (long long)model->classes);
+                (long long)image->height_px, (long long)image->width_px, (long long)image->channels,
+                (long long)image->patch_px, (long long)model->classes);
 }
 
 static void print_tables(FILE *out, const luo_model *model)
 {
-    const luo_features *f = &model->features;
+    const luo_features *features = &model->features;
     luo_dense_layer layer[LUO_DENSE_LAYERS];
     int32_t bottom;
     const int32_t n = luo_model_dense_layers(model, layer, &bottom);
     fprintf(out,
             "%s: tables of %lld rows of %lld numbers; a sample has %lld keys and %lld numbers; "
             "dtype %s\ndense layers:",
-            luo_family_desc_of(model->family)->name, (long long)f->rows,
-            (long long)luo_model_row_width(model), (long long)f->slots, (long long)f->dense,
-            luo_dtype_name(model->dtype));
+            luo_family_desc_of(model->family)->name, (long long)features->rows,
+            (long long)luo_model_row_width(model), (long long)features->slots,
+            (long long)features->dense, luo_dtype_name(model->dtype));
     for (int32_t i = 0; i < n; i++)
         fprintf(out, "%s %lld x %lld", i == bottom && i > 0 ? "; behind the embeddings" : "",
                 (long long)layer[i].in, (long long)layer[i].out);
@@ -244,18 +247,19 @@ void luo_explain_profile(FILE *out, const luo_profile *profile)
     fprintf(out, "profile %s (%s)\n\n%-32s %16s %-12s %-6s %s\n", profile->name,
             profile->cpu ? "cpu" : "gpu", "value", "number", "provenance", "spread", "source");
     for (int32_t i = 0; i < profile->nvalues; i++) {
-        const luo_value *v = &profile->values[i];
+        const luo_value *value = &profile->values[i];
         char spread[16] = "-";
-        if (v->has_spread) snprintf(spread, sizeof spread, "%.3g", v->spread);
-        fprintf(out, "%-32s %16g %-12s %-6s %s\n", v->name, v->value,
-                luo_provenance_name(v->provenance), spread, v->source);
+        if (value->has_spread) snprintf(spread, sizeof spread, "%.3g", value->spread);
+        fprintf(out, "%-32s %16g %-12s %-6s %s\n", value->name, value->value,
+                luo_provenance_name(value->provenance), spread, value->source);
     }
-    const luo_calibrated *c = &profile->calibrated;
-    if (*c->date)
-        fprintf(out,
-                "calibrated %s on %s (driver %s, cuda %s, nccl %s): %lld rows, %lld to validate\n",
-                c->date, c->device, *c->driver ? c->driver : "-", *c->cuda ? c->cuda : "-",
-                *c->nccl ? c->nccl : "-", (long long)c->rows, (long long)c->validation_rows);
+    const luo_calibrated *calibrated = &profile->calibrated;
+    if (*calibrated->date)
+        fprintf(
+            out, "calibrated %s on %s (driver %s, cuda %s, nccl %s): %lld rows, %lld to validate\n",
+            calibrated->date, calibrated->device, *calibrated->driver ? calibrated->driver : "-",
+            *calibrated->cuda ? calibrated->cuda : "-", *calibrated->nccl ? calibrated->nccl : "-",
+            (long long)calibrated->rows, (long long)calibrated->validation_rows);
     if (profile->ncurves || profile->nop_times)
         fprintf(out, "tables: %d curves of collectives, %d measured operations\n", profile->ncurves,
                 profile->nop_times);

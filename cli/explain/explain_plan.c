@@ -144,7 +144,7 @@ static bool same_kind(const luo_param *a, const luo_param *b)
 }
 
 /* Rows of consecutive layers whose parameter of this kind lies alike. */
-static void print_annotations(FILE *out, const luo_param *p, int32_t n, bool *done)
+static void print_annotations(FILE *out, const luo_param *param, int32_t n, bool *done)
 {
     fprintf(out, "\n%-28s %-9s %s\n", "parameter", "layers", "annotation");
     for (int32_t i = 0; i < n; i++) {
@@ -152,13 +152,14 @@ static void print_annotations(FILE *out, const luo_param *p, int32_t n, bool *do
         int32_t last = i;
         done[i] = true;
         for (int32_t k = i + 1; k < n; k++) {
-            if (done[k] || !same_kind(&p[i], &p[k])) continue;
-            if (!luo_ann_equal(p[i].weight, p[k].weight) || !luo_ann_equal(p[i].state, p[k].state))
+            if (done[k] || !same_kind(&param[i], &param[k])) continue;
+            if (!luo_ann_equal(param[i].weight, param[k].weight) ||
+                !luo_ann_equal(param[i].state, param[k].state))
                 break;
             done[k] = true;
             last = k;
         }
-        print_param_row(out, &p[i], &p[last]);
+        print_param_row(out, &param[i], &param[last]);
     }
 }
 
@@ -179,12 +180,12 @@ static comm_row *row_of(comm_row *rows, int *n, const char *op, const char *how,
             strcmp(rows[i].how, how) == 0)
             return &rows[i];
     if (*n == MAX_ROWS) return NULL;
-    comm_row *r = &rows[(*n)++];
-    memset(r, 0, sizeof *r);
-    snprintf(r->op, sizeof r->op, "%s", op);
-    r->how = how;
-    r->stream = stream;
-    return r;
+    comm_row *row = &rows[(*n)++];
+    memset(row, 0, sizeof *row);
+    snprintf(row->op, sizeof row->op, "%s", op);
+    row->how = how;
+    row->stream = stream;
+    return row;
 }
 
 static int64_t sent(const luo_slot *slot)
@@ -210,16 +211,16 @@ static void add_instr(tally *t, const luo_program *program, const luo_instr *in,
     char op[128];
     without_layer(set->ops[in->op].name, op, sizeof op);
     const bool p2p = in->kind == LUO_INSTR_P2P;
-    comm_row *r = row_of(t->rows, &t->n, op, p2p ? "send_receive" : luo_coll_name(in->coll),
-                         in->stream);
-    if (!r) return;
+    comm_row *row =
+        row_of(t->rows, &t->n, op, p2p ? "send_receive" : luo_coll_name(in->coll), in->stream);
+    if (!row) return;
     double s = 0;
     if (!p2p) {
         const luo_group *group = &set->groups[slot->group];
         const luo_cost_call call = luo_cost_call_of(set, in, slot, in->bytes);
         s = luo_cost_call_seconds(&t->x->cost, &call, 0);
-        r->calls += group->dev[0] == program->device ? runs : 0;
-        r->bytes += group->dev[0] == program->device ? runs * in->bytes : 0;
+        row->calls += group->dev[0] == program->device ? runs : 0;
+        row->bytes += group->dev[0] == program->device ? runs * in->bytes : 0;
     } else {
         for (int32_t i = 0; i < slot->nmessage; i++) {
             if (!slot->message[i].send) continue;
@@ -227,10 +228,10 @@ static void add_instr(tally *t, const luo_program *program, const luo_instr *in,
                 &t->x->cost, program->device, slot->message[i].peer, slot->message[i].bytes, 0);
             s += one;
         }
-        r->calls += sent(slot) > 0 ? runs : 0;
-        r->bytes += runs * sent(slot);
+        row->calls += sent(slot) > 0 ? runs : 0;
+        row->bytes += runs * sent(slot);
     }
-    t->seconds[r - t->rows] += (double)runs * s;
+    t->seconds[row - t->rows] += (double)runs * s;
 }
 
 static luo_status add_device(tally *t, const luo_program *program, luo_err *err)
@@ -248,26 +249,27 @@ static luo_status add_device(tally *t, const luo_program *program, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status tally_comm(const luo_explain *x, tally *t, luo_err *err)
+static luo_status tally_comm(const luo_explain *explain, tally *t, luo_err *err)
 {
-    *t = (tally){.x = x, .rows = LUO_NEW_N(x->arena, comm_row, MAX_ROWS),
-                 .seconds = LUO_NEW_N(x->arena, double, MAX_ROWS)};
+    *t = (tally){.x = explain,
+                 .rows = LUO_NEW_N(explain->arena, comm_row, MAX_ROWS),
+                 .seconds = LUO_NEW_N(explain->arena, double, MAX_ROWS)};
     if (!t->rows || !t->seconds) return luo_err_nomem(err);
-    for (int32_t i = 0; i < x->set->n; i++) LUO_TRY(add_device(t, &x->set->at[i], err));
+    for (int32_t i = 0; i < explain->set->n; i++) LUO_TRY(add_device(t, &explain->set->at[i], err));
     return LUO_OK;
 }
 
-static luo_status print_comm(FILE *out, const luo_explain *x, luo_err *err)
+static luo_status print_comm(FILE *out, const luo_explain *explain, luo_err *err)
 {
     tally t;
-    LUO_TRY(tally_comm(x, &t, err));
+    LUO_TRY(tally_comm(explain, &t, err));
     fprintf(out, "\n%-34s %-15s %-6s %9s %18s %12s\n", "communication of a step", "how", "stream",
             "calls", "bytes", "device_s");
     for (int i = 0; i < t.n; i++)
         fprintf(out, "%-34s %-15s %-6s %9lld %18lld %12.6f\n", t.rows[i].op, t.rows[i].how,
                 luo_stream_name((luo_stream)t.rows[i].stream), (long long)t.rows[i].calls,
                 (long long)t.rows[i].bytes, t.rows[i].seconds);
-    fprintf(out, "communicators: %d\n", x->set->ngroups);
+    fprintf(out, "communicators: %d\n", explain->set->ngroups);
     return LUO_OK;
 }
 
@@ -288,31 +290,32 @@ static void name_parts(const luo_parts *parts, named_part out[PARTS])
     memcpy(out, all, sizeof all);
 }
 
-static void print_step(FILE *out, const luo_explain *x)
+static void print_step(FILE *out, const luo_explain *explain)
 {
-    named_part p[PARTS];
-    if (!x->simulated) return;
-    name_parts(&x->parts, p);
-    fprintf(out, "\nsimulated step %.6f s; mean over the devices:", x->step_s);
+    named_part part[PARTS];
+    if (!explain->simulated) return;
+    name_parts(&explain->parts, part);
+    fprintf(out, "\nsimulated step %.6f s; mean over the devices:", explain->step_s);
     for (int i = 0; i < PARTS; i++)
-        if (p[i].seconds > 0) fprintf(out, " %s %.6f", p[i].name, p[i].seconds);
+        if (part[i].seconds > 0) fprintf(out, " %s %.6f", part[i].name, part[i].seconds);
     fputc('\n', out);
 }
 
-static void print_memory(FILE *out, const luo_explain *x)
+static void print_memory(FILE *out, const luo_explain *explain)
 {
     const double gib = 1073741824.0;
     fprintf(out, "\n%-6s %-12s %8s %8s %8s %8s %8s %8s %8s %8s  %s\n", "device", "node/slot",
             "weights", "grads", "optim", "activ", "buffers", "comms", "peak", "limit",
             "verdict (GiB)");
-    for (int32_t i = 0; i < x->set->n; i++) {
-        const int32_t d = x->set->at[i].device;
-        const luo_profile *profile = luo_cluster_profile(x->cluster, d);
-        const luo_device *where = &x->cluster->devices[d];
-        const luo_memory memory = x->memory[i];
+    for (int32_t i = 0; i < explain->set->n; i++) {
+        const int32_t d = explain->set->at[i].device;
+        const luo_profile *profile = luo_cluster_profile(explain->cluster, d);
+        const luo_device *where = &explain->cluster->devices[d];
+        const luo_memory memory = explain->memory[i];
         char name[64];
         const double limit = profile->memory_bytes - profile->reserved_bytes;
-        snprintf(name, sizeof name, "%s/%d", x->cluster->nodes[where->node].name, where->slot);
+        snprintf(name, sizeof name, "%s/%d", explain->cluster->nodes[where->node].name,
+                 where->slot);
         fprintf(out, "%-6d %-12s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", d, name,
                 (double)memory.weights / gib, (double)memory.gradients / gib,
                 (double)memory.optimizer / gib, (double)memory.activations / gib,
@@ -323,16 +326,16 @@ static void print_memory(FILE *out, const luo_explain *x)
 }
 
 /* The answer: does it fit, who is idle, how long is a step. */
-static void print_answer(FILE *out, const luo_explain *x)
+static void print_answer(FILE *out, const luo_explain *explain)
 {
     const double gib = 1073741824.0;
     double most = 0, worst_peak = 0, worst_limit = 1;
     int32_t worst = 0;
-    for (int32_t i = 0; i < x->set->n; i++) {
-        const int32_t d = x->set->at[i].device;
-        const luo_profile *profile = luo_cluster_profile(x->cluster, d);
+    for (int32_t i = 0; i < explain->set->n; i++) {
+        const int32_t d = explain->set->at[i].device;
+        const luo_profile *profile = luo_cluster_profile(explain->cluster, d);
         const double limit = profile->memory_bytes - profile->reserved_bytes;
-        const luo_memory *memory = &x->memory[i];
+        const luo_memory *memory = &explain->memory[i];
         if ((double)memory->needed / limit <= most) continue;
         most = (double)memory->needed / limit;
         worst = d;
@@ -340,54 +343,57 @@ static void print_answer(FILE *out, const luo_explain *x)
         worst_limit = limit / gib;
     }
     fprintf(out, "%s: device %d is the fullest with %.1f of %.1f GiB; %d of %d devices are used",
-            most > 1 ? "It does not fit" : "It fits", worst, worst_peak, worst_limit, x->set->n,
-            x->cluster->ndevices);
-    if (x->simulated) {
-        fprintf(out, "; a step takes %.6f s", x->step_s);
-        luo_cli_range_print(out, &x->range, x->step_s);
-    } else if (x->closed_s > 0) {
+            most > 1 ? "It does not fit" : "It fits", worst, worst_peak, worst_limit,
+            explain->set->n, explain->cluster->ndevices);
+    if (explain->simulated) {
+        fprintf(out, "; a step takes %.6f s", explain->step_s);
+        luo_cli_range_print(out, &explain->range, explain->step_s);
+    } else if (explain->closed_s > 0) {
         fprintf(out, "; a step takes %.4g s by the closed form (--simulate: as `sim` has it)",
-                x->closed_s);
+                explain->closed_s);
     } else {
         fputs("; --simulate says how long a step takes", out);
     }
-    const double step_s = x->simulated ? x->step_s : x->closed_s;
+    const double step_s = explain->simulated ? explain->step_s : explain->closed_s;
     if (step_s > 0)
-        fprintf(out, ", %.4g tokens/s, MFU %.1f %%", (double)luo_plan_tokens(x->plan) / step_s,
-                100 * luo_plan_mfu(x->plan, x->model, x->cluster, step_s));
+        fprintf(out, ", %.4g tokens/s, MFU %.1f %%",
+                (double)luo_plan_tokens(explain->plan) / step_s,
+                100 * luo_plan_mfu(explain->plan, explain->model, explain->cluster, step_s));
     fputs(".\n", out);
 }
 
-static luo_status print_parameters(FILE *out, const luo_explain *x, luo_err *err)
+static luo_status print_parameters(FILE *out, const luo_explain *explain, luo_err *err)
 {
     luo_param *params;
     int32_t n;
-    LUO_TRY(luo_plan_params(x->arena, x->plan, x->model, &params, &n, err));
-    bool *done = LUO_NEW_N(x->arena, bool, n);
+    LUO_TRY(luo_plan_params(explain->arena, explain->plan, explain->model, &params, &n, err));
+    bool *done = LUO_NEW_N(explain->arena, bool, n);
     if (!done) return luo_err_nomem(err);
     print_annotations(out, params, n, done);
     return LUO_OK;
 }
 
-luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
+luo_status luo_explain_plan(FILE *out, const luo_explain *explain, luo_err *err)
 {
     char a[17], b[17];
-    print_answer(out, x);
-    fprintf(out, "plan %s  program %s\n", luo_hash_print(luo_plan_hash(x->plan), a),
-            luo_hash_print(x->set->hash, b));
-    fprintf(out, "%d devices, %d pipelines, schedule %s, %d layers, zero %d, sequences %lld, "
-                 "tokens %lld a step\n",
-            x->set->n, x->plan->npipelines, luo_sched_name(x->plan->schedule), x->plan->layers,
-            x->plan->zero, (long long)luo_plan_sequences(x->plan),
-            (long long)luo_plan_tokens(x->plan));
-    print_stages(out, x->plan);
-    print_reroutes(out, x->plan);
-    print_contexts(out, x->plan, x->model);
-    print_experts(out, x->plan, x->model);
-    if (x->annotations) LUO_TRY(print_parameters(out, x, err));
-    LUO_TRY(print_comm(out, x, err));
-    print_step(out, x);
-    print_memory(out, x);
+    print_answer(out, explain);
+    fprintf(out, "plan %s  program %s\n", luo_hash_print(luo_plan_hash(explain->plan), a),
+            luo_hash_print(explain->set->hash, b));
+    fprintf(out,
+            "%d devices, %d pipelines, schedule %s, %d layers, zero %d, sequences %lld, "
+            "tokens %lld a step\n",
+            explain->set->n, explain->plan->npipelines, luo_sched_name(explain->plan->schedule),
+            explain->plan->layers, explain->plan->zero,
+            (long long)luo_plan_sequences(explain->plan),
+            (long long)luo_plan_tokens(explain->plan));
+    print_stages(out, explain->plan);
+    print_reroutes(out, explain->plan);
+    print_contexts(out, explain->plan, explain->model);
+    print_experts(out, explain->plan, explain->model);
+    if (explain->annotations) LUO_TRY(print_parameters(out, explain, err));
+    LUO_TRY(print_comm(out, explain, err));
+    print_step(out, explain);
+    print_memory(out, explain);
     return LUO_OK;
 }
 
@@ -454,10 +460,10 @@ static void json_experts(luo_jsonw *json, const luo_plan *plan, const luo_model 
     luo_jsonw_close(json);
 }
 
-static luo_status json_comm(luo_jsonw *json, const luo_explain *x, luo_err *err)
+static luo_status json_comm(luo_jsonw *json, const luo_explain *explain, luo_err *err)
 {
     tally t;
-    LUO_TRY(tally_comm(x, &t, err));
+    LUO_TRY(tally_comm(explain, &t, err));
     luo_jsonw_open(json, "communication", '[');
     for (int i = 0; i < t.n; i++) {
         luo_jsonw_open(json, NULL, '{');
@@ -473,13 +479,13 @@ static luo_status json_comm(luo_jsonw *json, const luo_explain *x, luo_err *err)
     return LUO_OK;
 }
 
-static void json_memory(luo_jsonw *json, const luo_explain *x)
+static void json_memory(luo_jsonw *json, const luo_explain *explain)
 {
     luo_jsonw_open(json, "memory", '[');
-    for (int32_t i = 0; i < x->set->n; i++) {
-        const luo_memory memory = x->memory[i];
-        const int32_t d = x->set->at[i].device;
-        const luo_profile *profile = luo_cluster_profile(x->cluster, d);
+    for (int32_t i = 0; i < explain->set->n; i++) {
+        const luo_memory memory = explain->memory[i];
+        const int32_t d = explain->set->at[i].device;
+        const luo_profile *profile = luo_cluster_profile(explain->cluster, d);
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_int(json, "device", d);
         luo_jsonw_int(json, "weights_bytes", memory.weights);
@@ -495,37 +501,40 @@ static void json_memory(luo_jsonw *json, const luo_explain *x)
     luo_jsonw_close(json);
 }
 
-static void json_step(luo_jsonw *json, const luo_explain *x)
+static void json_step(luo_jsonw *json, const luo_explain *explain)
 {
-    named_part p[PARTS];
-    if (x->closed_s > 0) luo_jsonw_num(json, "closed_step_s", x->closed_s, 9);
-    if (!x->simulated) return;
-    name_parts(&x->parts, p);
-    luo_jsonw_num(json, "step_s", x->step_s, 9);
-    luo_jsonw_num(json, "mfu_ratio", luo_plan_mfu(x->plan, x->model, x->cluster, x->step_s), 6);
-    luo_result_range_json(json, &x->range, x->step_s);
-    luo_jsonw_num(json, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
+    named_part part[PARTS];
+    if (explain->closed_s > 0) luo_jsonw_num(json, "closed_step_s", explain->closed_s, 9);
+    if (!explain->simulated) return;
+    name_parts(&explain->parts, part);
+    luo_jsonw_num(json, "step_s", explain->step_s, 9);
+    luo_jsonw_num(json, "mfu_ratio",
+                  luo_plan_mfu(explain->plan, explain->model, explain->cluster, explain->step_s),
+                  6);
+    luo_result_range_json(json, &explain->range, explain->step_s);
+    luo_jsonw_num(json, "tokens_per_s", (double)luo_plan_tokens(explain->plan) / explain->step_s,
+                  3);
     luo_jsonw_open(json, "parts", '{');
-    for (int i = 0; i < PARTS; i++) luo_jsonw_num(json, p[i].name, p[i].seconds, 9);
+    for (int i = 0; i < PARTS; i++) luo_jsonw_num(json, part[i].name, part[i].seconds, 9);
     luo_jsonw_close(json);
 }
 
-luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err *err)
+luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *explain, luo_err *err)
 {
     char h[17];
-    luo_jsonw_text(json, "plan_hash", luo_hash_print(luo_plan_hash(x->plan), h));
-    luo_jsonw_text(json, "program_hash", luo_hash_print(x->set->hash, h));
-    luo_jsonw_int(json, "devices", x->set->n);
-    luo_jsonw_int(json, "layers", x->plan->layers);
-    luo_jsonw_int(json, "zero", x->plan->zero);
-    luo_jsonw_text(json, "schedule", luo_sched_name(x->plan->schedule));
-    luo_jsonw_int(json, "sequences", luo_plan_sequences(x->plan));
-    luo_jsonw_int(json, "tokens", luo_plan_tokens(x->plan));
-    luo_jsonw_int(json, "communicators", x->set->ngroups);
-    json_step(json, x);
-    json_stages(json, x->plan);
-    json_experts(json, x->plan, x->model);
-    LUO_TRY(json_comm(json, x, err));
-    json_memory(json, x);
+    luo_jsonw_text(json, "plan_hash", luo_hash_print(luo_plan_hash(explain->plan), h));
+    luo_jsonw_text(json, "program_hash", luo_hash_print(explain->set->hash, h));
+    luo_jsonw_int(json, "devices", explain->set->n);
+    luo_jsonw_int(json, "layers", explain->plan->layers);
+    luo_jsonw_int(json, "zero", explain->plan->zero);
+    luo_jsonw_text(json, "schedule", luo_sched_name(explain->plan->schedule));
+    luo_jsonw_int(json, "sequences", luo_plan_sequences(explain->plan));
+    luo_jsonw_int(json, "tokens", luo_plan_tokens(explain->plan));
+    luo_jsonw_int(json, "communicators", explain->set->ngroups);
+    json_step(json, explain);
+    json_stages(json, explain->plan);
+    json_experts(json, explain->plan, explain->model);
+    LUO_TRY(json_comm(json, explain, err));
+    json_memory(json, explain);
     return LUO_OK;
 }

@@ -25,32 +25,33 @@ static luo_status print_program(luo_cli *cli, const luo_programs *set, const cha
     return LUO_OK;
 }
 
-static luo_status weigh(luo_cli *cli, luo_explain *x, luo_err *err)
+static luo_status weigh(luo_cli *cli, luo_explain *explain, luo_err *err)
 {
-    luo_memory *memory = LUO_NEW_N(cli->arena, luo_memory, x->set->n);
+    luo_memory *memory = LUO_NEW_N(cli->arena, luo_memory, explain->set->n);
     if (!memory) return luo_err_nomem(err);
-    for (int32_t i = 0; i < x->set->n; i++)
-        LUO_TRY(luo_program_memory(cli->arena, x->set, x->set->at[i].device, &memory[i], err));
-    x->memory = memory;
+    for (int32_t i = 0; i < explain->set->n; i++)
+        LUO_TRY(luo_program_memory(cli->arena, explain->set, explain->set->at[i].device, &memory[i],
+                                   err));
+    explain->memory = memory;
     return LUO_OK;
 }
 
-static luo_status price(luo_cli *cli, luo_explain *x, const luo_stack *stack, luo_err *err)
+static luo_status price(luo_cli *cli, luo_explain *explain, const luo_stack *stack, luo_err *err)
 {
-    const luo_step_in in = {.model = x->model,
-                            .cluster = x->cluster,
+    const luo_step_in in = {.model = explain->model,
+                            .cluster = explain->cluster,
                             .stack = stack,
-                            .sequence_tokens = x->plan->sequence_tokens};
+                            .sequence_tokens = explain->plan->sequence_tokens};
     luo_step_cost cost;
-    if (!luo_plan_step_knows(x->plan)) return LUO_OK;
-    LUO_TRY(luo_plan_step(cli->arena, &in, x->plan, &cost, err));
-    x->closed_s = isfinite(cost.step) ? cost.step : 0;
+    if (!luo_plan_step_knows(explain->plan)) return LUO_OK;
+    LUO_TRY(luo_plan_step(cli->arena, &in, explain->plan, &cost, err));
+    explain->closed_s = isfinite(cost.step) ? cost.step : 0;
     return LUO_OK;
 }
 
 static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
 {
-    luo_explain x = {.arena = cli->arena};
+    luo_explain explain = {.arena = cli->arena};
     luo_model *model;
     luo_cluster *cluster;
     luo_plan *plan;
@@ -64,21 +65,22 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     LUO_TRY(luo_cli_compile(cli, plan, doc, model, cluster, &stack, &set));
     const char *device = luo_args_get(&cli->args, "program", NULL);
     if (device) return print_program(cli, set, device, err);
-    x.model = model;
-    x.cluster = cluster;
-    x.plan = plan;
-    x.set = set;
-    x.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
-    LUO_TRY(weigh(cli, &x, err));
-    LUO_TRY(price(cli, &x, &stack, err));
-    x.annotations = luo_args_has(&cli->args, "annotations");
-    x.simulated = luo_args_has(&cli->args, "simulate");
-    if (x.simulated) {
-        LUO_TRY(luo_cli_step_parts(cli, set, cluster, &stack, plan->dtype, &x.step_s, &x.parts));
-        LUO_TRY(luo_cli_step_range(cli, set, cluster, &stack, plan->dtype, NULL, &x.range));
+    explain.model = model;
+    explain.cluster = cluster;
+    explain.plan = plan;
+    explain.set = set;
+    explain.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
+    LUO_TRY(weigh(cli, &explain, err));
+    LUO_TRY(price(cli, &explain, &stack, err));
+    explain.annotations = luo_args_has(&cli->args, "annotations");
+    explain.simulated = luo_args_has(&cli->args, "simulate");
+    if (explain.simulated) {
+        LUO_TRY(luo_cli_step_parts(cli, set, cluster, &stack, plan->dtype, &explain.step_s,
+                                   &explain.parts));
+        LUO_TRY(luo_cli_step_range(cli, set, cluster, &stack, plan->dtype, NULL, &explain.range));
     }
-    if (cli->as_json) LUO_TRY(luo_explain_plan_json(&cli->json, &x, err));
-    LUO_TRY(luo_explain_plan(luo_cli_out(cli), &x, err));
+    if (cli->as_json) LUO_TRY(luo_explain_plan_json(&cli->json, &explain, err));
+    LUO_TRY(luo_explain_plan(luo_cli_out(cli), &explain, err));
     return luo_cli_fits(cli, plan, cluster, set, err);
 }
 

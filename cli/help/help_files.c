@@ -90,9 +90,9 @@ static void print_within(FILE *out, const luo_doc_field *field, int depth, print
 
 static void print_fields(FILE *out, const luo_doc_field *fields, int depth, printed *seen)
 {
-    for (const luo_doc_field *f = fields; f->key; f++) {
-        print_key(out, f, depth);
-        print_within(out, f, depth + 1, seen);
+    for (const luo_doc_field *field = fields; field->key; field++) {
+        print_key(out, field, depth);
+        print_within(out, field, depth + 1, seen);
     }
 }
 

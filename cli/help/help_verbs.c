@@ -26,10 +26,10 @@ static void print_option(FILE *out, const luo_option *option)
         fprintf(out, "  %s\n  %-24s%s\n", left, "", option->help);
 }
 
-static void print_common(FILE *out, const luo_verb *v)
+static void print_common(FILE *out, const luo_verb *verb)
 {
     for (int i = 0; i < luo_ncommon_options; i++)
-        if (v->json_schema || strcmp(luo_common_options[i].name, "json") != 0)
+        if (verb->json_schema || strcmp(luo_common_options[i].name, "json") != 0)
             print_option(out, &luo_common_options[i]);
 }
 
@@ -40,10 +40,10 @@ static const char *alias_of(const luo_option *option)
 }
 
 /* Options of one planner alone, or (NULL) of every planner; other names of them are left out. */
-static void print_options_of(FILE *out, const luo_verb *v, const luo_planner *planner)
+static void print_options_of(FILE *out, const luo_verb *verb, const luo_planner *planner)
 {
-    for (int i = 0; i < v->noptions; i++) {
-        const luo_option *option = &v->options[i];
+    for (int i = 0; i < verb->noptions; i++) {
+        const luo_option *option = &verb->options[i];
         const bool shown =
             planner ? luo_planner_has(planner, option->name) : luo_planner_all_have(option->name);
         if (shown && !alias_of(option)) print_option(out, option);
@@ -51,12 +51,12 @@ static void print_options_of(FILE *out, const luo_verb *v, const luo_planner *pl
 }
 
 /* Other names of the planner's options, as many a line as have room. */
-static void print_aliases(FILE *out, const luo_verb *v, const luo_planner *planner)
+static void print_aliases(FILE *out, const luo_verb *verb, const luo_planner *planner)
 {
     enum { ROOM = 98 };
     size_t at = ROOM;
-    for (int i = 0; i < v->noptions; i++) {
-        const luo_option *option = &v->options[i];
+    for (int i = 0; i < verb->noptions; i++) {
+        const luo_option *option = &verb->options[i];
         const char *alias = alias_of(option);
         char text[96];
         if (!alias || !luo_planner_has(planner, option->name)) continue;
@@ -74,13 +74,13 @@ static void print_aliases(FILE *out, const luo_verb *v, const luo_planner *plann
 
 /* ---- verbs ---- */
 
-static void print_end(FILE *out, const luo_verb *v)
+static void print_end(FILE *out, const luo_verb *verb)
 {
-    if (v->writes) fprintf(out, "\nwrites: %s\n", v->writes);
+    if (verb->writes) fprintf(out, "\nwrites: %s\n", verb->writes);
     fputs("\nexamples:\n", out);
     for (int i = 0; i < 2; i++)
-        if (v->examples[i]) fprintf(out, "  %s\n", v->examples[i]);
-    fprintf(out, "\nexit: %s\n", v->exits);
+        if (verb->examples[i]) fprintf(out, "  %s\n", verb->examples[i]);
+    fprintf(out, "\nexit: %s\n", verb->exits);
 }
 
 static void print_planners(FILE *out)
@@ -92,27 +92,27 @@ static void print_planners(FILE *out)
     fputs("`luoshu plan PLANNER --help` lists the options of one.\n", out);
 }
 
-void luo_verb_help(FILE *out, const luo_verb *v)
+void luo_verb_help(FILE *out, const luo_verb *verb)
 {
-    const bool plans = v->run == luo_verb_plan_run;
-    fprintf(out, "usage: %s\n%s\n", v->usage, v->sentence);
+    const bool plans = verb->run == luo_verb_plan_run;
+    fprintf(out, "usage: %s\n%s\n", verb->usage, verb->sentence);
     if (plans) print_planners(out);
     fprintf(out, "\noptions%s:\n", plans ? " of every planner" : "");
-    if (plans) print_options_of(out, v, NULL);
-    for (int i = 0; i < v->noptions && !plans; i++) print_option(out, &v->options[i]);
-    print_common(out, v);
-    print_end(out, v);
+    if (plans) print_options_of(out, verb, NULL);
+    for (int i = 0; i < verb->noptions && !plans; i++) print_option(out, &verb->options[i]);
+    print_common(out, verb);
+    print_end(out, verb);
 }
 
 void luo_help_planner(FILE *out, const luo_planner *planner)
 {
-    const luo_verb *v = luo_verb_find("plan");
+    const luo_verb *verb = luo_verb_find("plan");
     fprintf(out, "usage: luoshu plan %s --model FILE --cluster FILE [options]\n", planner->name);
     fprintf(out, "Makes a plan, for %s (docs/planners.md#%s).\n", planner->says, planner->name);
     fputs("\noptions:\n", out);
-    print_options_of(out, v, planner);
+    print_options_of(out, verb, planner);
     fputs("\noptions of every planner:\n", out);
-    print_options_of(out, v, NULL);
-    print_common(out, v);
-    print_aliases(out, v, planner);
+    print_options_of(out, verb, NULL);
+    print_common(out, verb);
+    print_aliases(out, verb, planner);
 }

@@ -29,9 +29,9 @@ static luo_status print_limits(luo_cli *cli)
     puts("\nRanges of quantities, which nothing raises.\n");
     printf("  %-32s%12s%12s  %s\n", "quantity", "lowest", "highest", "unit");
     for (int i = LUO_Q_NONE + 1; i < LUO_QUANTITIES; i++) {
-        const luo_quantity *q = luo_quantity_at((luo_quantity_id)i);
-        printf("  %-32s%12.6g%12.6g  %s\n", q->name, q->lowest, q->highest,
-               *q->unit ? q->unit : "-");
+        const luo_quantity *quantity = luo_quantity_at((luo_quantity_id)i);
+        printf("  %-32s%12.6g%12.6g  %s\n", quantity->name, quantity->lowest, quantity->highest,
+               *quantity->unit ? quantity->unit : "-");
     }
     return LUO_OK;
 }
@@ -39,9 +39,9 @@ static luo_status print_limits(luo_cli *cli)
 static void print_sources(const luo_profile *profile)
 {
     for (int32_t i = 0; i < profile->nvalues; i++) {
-        const luo_value *v = &profile->values[i];
-        printf("  %-34s %12.6g  %-11s  %s\n", v->name, v->value, luo_provenance_name(v->provenance),
-               v->source);
+        const luo_value *value = &profile->values[i];
+        printf("  %-34s %12.6g  %-11s  %s\n", value->name, value->value,
+               luo_provenance_name(value->provenance), value->source);
     }
 }
 

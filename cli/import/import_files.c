@@ -69,20 +69,20 @@ static luo_status write_files(luo_cli *cli, const luo_convert_made *made, const 
 static void tell(luo_cli *cli, const luo_convert_opts *opts, const luo_convert_made *made,
                  const char *const *place)
 {
-    luo_jsonw *w = &cli->json;
+    luo_jsonw *jsonw = &cli->json;
     fprintf(luo_cli_out(cli), "%s.\n", made->summary);
-    luo_jsonw_text(w, "kind", luo_convert_kind_name(opts->kind));
-    luo_jsonw_text(w, "summary", made->summary);
-    luo_jsonw_open(w, "files", '[');
+    luo_jsonw_text(jsonw, "kind", luo_convert_kind_name(opts->kind));
+    luo_jsonw_text(jsonw, "summary", made->summary);
+    luo_jsonw_open(jsonw, "files", '[');
     for (int32_t i = 0; i < made->nfiles; i++) {
         fprintf(luo_cli_out(cli), "%s: hash %016llx\n", place[i],
                 (unsigned long long)made->file[i].hash);
-        luo_jsonw_open(w, NULL, '{');
-        luo_jsonw_text(w, "out", place[i]);
-        luo_jsonw_hash(w, "hash", made->file[i].hash);
-        luo_jsonw_close(w);
+        luo_jsonw_open(jsonw, NULL, '{');
+        luo_jsonw_text(jsonw, "out", place[i]);
+        luo_jsonw_hash(jsonw, "hash", made->file[i].hash);
+        luo_jsonw_close(jsonw);
     }
-    luo_jsonw_close(w);
+    luo_jsonw_close(jsonw);
 }
 
 luo_status luo_import_files_run(luo_cli *cli, luo_convert_kind kind)

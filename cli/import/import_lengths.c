@@ -94,28 +94,29 @@ static void tell(luo_cli *cli, const luo_import_opts *opts, const luo_import_mad
 
 static void json(luo_cli *cli, const luo_import_opts *opts, const luo_import_made *made)
 {
-    luo_jsonw *w = &cli->json;
+    luo_jsonw *jsonw = &cli->json;
     const int own = luo_import_kind_options(opts->kind);
-    luo_jsonw_text(w, "kind", luo_import_kind_name(opts->kind));
-    luo_jsonw_text(w, "out", opts->out);
-    luo_jsonw_text(w, "length",
+    luo_jsonw_text(jsonw, "kind", luo_import_kind_name(opts->kind));
+    luo_jsonw_text(jsonw, "out", opts->out);
+    luo_jsonw_text(jsonw, "length",
                    own & LUO_IMPORT_LENGTH ? luo_import_length_name(opts->length) : NULL);
-    luo_jsonw_text(w, "unit", own & LUO_IMPORT_UNIT ? luo_import_unit_name(opts->unit) : "tokens");
-    luo_jsonw_text(w, "histogram", opts->edges);
-    luo_jsonw_int(w, "lengths", made->lengths);
-    luo_jsonw_int(w, "rows", made->rows);
-    luo_jsonw_int(w, "least", made->least);
-    luo_jsonw_int(w, "most", made->most);
-    luo_jsonw_num(w, "mean", made->tokens / (double)made->lengths, 3);
-    luo_jsonw_bool(w, "arrivals", made->arrivals);
-    luo_jsonw_hash(w, "hash", made->hash);
-    luo_jsonw_open(w, "left_out", '{');
+    luo_jsonw_text(jsonw, "unit",
+                   own & LUO_IMPORT_UNIT ? luo_import_unit_name(opts->unit) : "tokens");
+    luo_jsonw_text(jsonw, "histogram", opts->edges);
+    luo_jsonw_int(jsonw, "lengths", made->lengths);
+    luo_jsonw_int(jsonw, "rows", made->rows);
+    luo_jsonw_int(jsonw, "least", made->least);
+    luo_jsonw_int(jsonw, "most", made->most);
+    luo_jsonw_num(jsonw, "mean", made->tokens / (double)made->lengths, 3);
+    luo_jsonw_bool(jsonw, "arrivals", made->arrivals);
+    luo_jsonw_hash(jsonw, "hash", made->hash);
+    luo_jsonw_open(jsonw, "left_out", '{');
     for (int k = 0; k < LUO_IMPORT_SKIPS; k++)
-        luo_jsonw_int(w, luo_import_skip_name((luo_import_skip)k), made->skipped[k]);
-    luo_jsonw_close(w);
-    luo_jsonw_open(w, "unused", '[');
-    for (int32_t i = 0; i < made->nunused; i++) luo_jsonw_text(w, NULL, made->unused[i]);
-    luo_jsonw_close(w);
+        luo_jsonw_int(jsonw, luo_import_skip_name((luo_import_skip)k), made->skipped[k]);
+    luo_jsonw_close(jsonw);
+    luo_jsonw_open(jsonw, "unused", '[');
+    for (int32_t i = 0; i < made->nunused; i++) luo_jsonw_text(jsonw, NULL, made->unused[i]);
+    luo_jsonw_close(jsonw);
 }
 
 luo_status luo_import_lengths_run(luo_cli *cli, luo_import_kind kind)

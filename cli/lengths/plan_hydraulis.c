@@ -52,17 +52,17 @@ static luo_status set_speeds(luo_cli *cli, luo_hydraulis_call *call, luo_err *er
 /* A sequence in the table that no entry holds can never be planned. */
 static luo_status check_longest(const luo_hydraulis_call *call, luo_err *err)
 {
-    const luo_histogram *h = &call->found.histogram;
+    const luo_histogram *histogram = &call->found.histogram;
     int64_t most = 0;
     for (int32_t k = 0; k < call->pool.n; k++)
         if (luo_pool_devices(&call->pool.entry[k]) <= call->ndevices &&
             call->pool.entry[k].cap > most)
             most = call->pool.entry[k].cap;
-    if (h->n == 0 || h->length[h->n - 1] <= most) return LUO_OK;
+    if (histogram->n == 0 || histogram->length[histogram->n - 1] <= most) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE,
                        "%lld tokens exceed every strategy (largest cap %lld); a smaller --ctx, "
                        "--context-parallel or more memory is needed.",
-                       (long long)h->length[h->n - 1], (long long)most);
+                       (long long)histogram->length[histogram->n - 1], (long long)most);
 }
 
 /* The best as one plan for all batches: on batches like those of the steps, or by its proposal. */

@@ -44,13 +44,13 @@ static void say_plan(luo_str *text, const luo_pool *pool, const luo_replicas *pl
     run at[RUNS];
     const int32_t n = list_runs(plan, at, RUNS);
     for (int32_t i = 0; i < n; i++) {
-        const luo_pool_entry *e = &pool->entry[at[i].entry];
+        const luo_pool_entry *entry = &pool->entry[at[i].entry];
         luo_str_addf(text, "%s%d x ", i ? " + " : "", at[i].count);
-        if (e->split)
-            say_cut(text, e->split, e->pp);
+        if (entry->split)
+            say_cut(text, entry->split, entry->pp);
         else
-            luo_str_addf(text, "(%d,%d)", e->tp, e->pp);
-        if (e->cp > 1) luo_str_addf(text, " cp %d", e->cp);
+            luo_str_addf(text, "(%d,%d)", entry->tp, entry->pp);
+        if (entry->cp > 1) luo_str_addf(text, " cp %d", entry->cp);
     }
 }
 
@@ -62,27 +62,28 @@ static void print_pool(FILE *out, const luo_hydraulis_call *call)
             call->pool_name ? call->pool_name : "from the cost model", "tp", "cp", "pp",
             "a_ms/token^2", "b_ms/token", "c_ms", "cap", "util");
     for (int32_t k = 0; k < call->pool.n; k++) {
-        const luo_pool_entry *e = &call->pool.entry[k];
-        fprintf(out, "%4d %3d %3d %13.6g %13.6g %9.4f %8lld %7lld%s\n", e->tp, e->cp, e->pp, e->a,
-                e->b, e->c, (long long)e->cap, (long long)e->util,
-                e->cap ? "" : "  excluded: no room");
+        const luo_pool_entry *entry = &call->pool.entry[k];
+        fprintf(out, "%4d %3d %3d %13.6g %13.6g %9.4f %8lld %7lld%s\n", entry->tp, entry->cp,
+                entry->pp, entry->a, entry->b, entry->c, (long long)entry->cap,
+                (long long)entry->util, entry->cap ? "" : "  excluded: no room");
     }
 }
 
 static void print_plans(FILE *out, const luo_hydraulis_call *call)
 {
-    const luo_candidates *c = &call->found;
+    const luo_candidates *candidates = &call->found;
     fprintf(out, "plans: %d, the mixed ones of %d tried (%.3f s)\n%4s %-9s %5s %9s %12s  %s\n",
-            c->n, c->mixed_tried, call->proposal_s, "id", "from", "gpus", "longest", "ms",
-            "replicas");
-    for (int32_t p = 0; p < c->n; p++) {
+            candidates->n, candidates->mixed_tried, call->proposal_s, "id", "from", "gpus",
+            "longest", "ms", "replicas");
+    for (int32_t p = 0; p < candidates->n; p++) {
         luo_str text = {0};
         char ms[24] = "-";
-        say_plan(&text, &call->pool, &c->plan[p]);
-        if (isfinite(c->ms[p])) snprintf(ms, sizeof ms, "%.3f", c->ms[p]);
-        fprintf(out, "%4d %-9s %5d %9lld %12s  %s\n", p, luo_candidate_source_name(c->source[p]),
-                devices_of(&call->pool, &c->plan[p]), (long long)c->longest[p], ms,
-                luo_str_get(&text));
+        say_plan(&text, &call->pool, &candidates->plan[p]);
+        if (isfinite(candidates->ms[p])) snprintf(ms, sizeof ms, "%.3f", candidates->ms[p]);
+        fprintf(out, "%4d %-9s %5d %9lld %12s  %s\n", p,
+                luo_candidate_source_name(candidates->source[p]),
+                devices_of(&call->pool, &candidates->plan[p]), (long long)candidates->longest[p],
+                ms, luo_str_get(&text));
         luo_str_free(&text);
     }
 }
@@ -181,15 +182,16 @@ static void print_policies(FILE *out, const luo_hydraulis_call *call)
 
 static void print_beyond(FILE *out, const luo_hydraulis_call *call)
 {
-    const luo_length_beyond *b = &call->beyond;
+    const luo_length_beyond *beyond = &call->beyond;
     const bool splits = call->in.rule.splits;
-    if (b->longer <= 0) return;
+    if (beyond->longer <= 0) return;
     fprintf(out,
             "beyond the context: %.*f of %.0f sequences, the longest of %lld tokens; %s, which is "
             "%.1f %% of all tokens\n",
-            b->longer == floor(b->longer) ? 0 : 1, b->longer, b->sequences, (long long)b->longest,
+            beyond->longer == floor(beyond->longer) ? 0 : 1, beyond->longer, beyond->sequences,
+            (long long)beyond->longest,
             splits ? "the rest of each is split off into others" : "the rest of each is cut off",
-            100 * b->over / b->tokens);
+            100 * beyond->over / beyond->tokens);
 }
 
 /* Simulated steps, else those of the pool; beside the fastest of the rivals. */
@@ -222,12 +224,13 @@ void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
 {
     FILE *out = luo_cli_out(cli);
     print_answer(out, call);
-    const luo_histogram *h = &call->found.histogram;
+    const luo_histogram *histogram = &call->found.histogram;
     double count = 0;
-    for (int32_t i = 0; i < h->n; i++) count += h->count[i];
+    for (int32_t i = 0; i < histogram->n; i++) count += histogram->count[i];
     fprintf(out, "lengths: %s%s, mean %.1f, longest %lld; %lld tokens a step, context %lld\n",
             call->lengths_name, luo_lengths_synthetic(&call->lengths) ? " (synthetic)" : "",
-            h->tokens / count, (long long)(h->n ? h->length[h->n - 1] : 0),
+            histogram->tokens / count,
+            (long long)(histogram->n ? histogram->length[histogram->n - 1] : 0),
             (long long)call->in.rule.tokens, (long long)call->in.rule.most);
     print_beyond(out, call);
     fprintf(out, "optimizer: dp %d, tp %d, pp %d\n", call->layout.dp, call->layout.tp,
@@ -260,19 +263,19 @@ static void json_pool(luo_jsonw *json, const luo_hydraulis_call *call)
     luo_jsonw_text(json, "pool", call->pool_name);
     luo_jsonw_open(json, "strategies", '[');
     for (int32_t k = 0; k < call->pool.n; k++) {
-        const luo_pool_entry *e = &call->pool.entry[k];
+        const luo_pool_entry *entry = &call->pool.entry[k];
         char number[32];
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_int(json, "tp", e->tp);
-        luo_jsonw_int(json, "cp", e->cp);
-        luo_jsonw_int(json, "pp", e->pp);
-        snprintf(number, sizeof number, "%.9g", e->a);
+        luo_jsonw_int(json, "tp", entry->tp);
+        luo_jsonw_int(json, "cp", entry->cp);
+        luo_jsonw_int(json, "pp", entry->pp);
+        snprintf(number, sizeof number, "%.9g", entry->a);
         luo_jsonw_word(json, "a", number);
-        snprintf(number, sizeof number, "%.9g", e->b);
+        snprintf(number, sizeof number, "%.9g", entry->b);
         luo_jsonw_word(json, "b", number);
-        luo_jsonw_num(json, "c", e->c, 6);
-        luo_jsonw_int(json, "cap", e->cap);
-        luo_jsonw_bool(json, "excluded", e->cap == 0);
+        luo_jsonw_num(json, "c", entry->c, 6);
+        luo_jsonw_int(json, "cap", entry->cap);
+        luo_jsonw_bool(json, "excluded", entry->cap == 0);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
@@ -280,28 +283,28 @@ static void json_pool(luo_jsonw *json, const luo_hydraulis_call *call)
 
 static void json_plans(luo_jsonw *json, const luo_hydraulis_call *call)
 {
-    const luo_candidates *c = &call->found;
+    const luo_candidates *candidates = &call->found;
     luo_jsonw_open(json, "plans", '[');
-    for (int32_t p = 0; p < c->n; p++) {
+    for (int32_t p = 0; p < candidates->n; p++) {
         run at[RUNS];
-        const int32_t n = list_runs(&c->plan[p], at, RUNS);
+        const int32_t n = list_runs(&candidates->plan[p], at, RUNS);
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_int(json, "id", p);
         luo_jsonw_open(json, "replicas", '[');
         for (int32_t i = 0; i < n; i++) {
-            const luo_pool_entry *e = &call->pool.entry[at[i].entry];
+            const luo_pool_entry *entry = &call->pool.entry[at[i].entry];
             luo_jsonw_open(json, NULL, '{');
-            luo_jsonw_int(json, "tp", e->tp);
-            luo_jsonw_int(json, "cp", e->cp);
-            luo_jsonw_int(json, "pp", e->pp);
+            luo_jsonw_int(json, "tp", entry->tp);
+            luo_jsonw_int(json, "cp", entry->cp);
+            luo_jsonw_int(json, "pp", entry->pp);
             luo_jsonw_int(json, "count", at[i].count);
             luo_jsonw_close(json);
         }
         luo_jsonw_close(json);
-        luo_jsonw_int(json, "gpus", devices_of(&call->pool, &c->plan[p]));
-        luo_jsonw_int(json, "max_len", c->longest[p]);
-        json_number(json, "T", c->ms[p]);
-        luo_jsonw_text(json, "mode", luo_candidate_source_name(c->source[p]));
+        luo_jsonw_int(json, "gpus", devices_of(&call->pool, &candidates->plan[p]));
+        luo_jsonw_int(json, "max_len", candidates->longest[p]);
+        json_number(json, "T", candidates->ms[p]);
+        luo_jsonw_text(json, "mode", luo_candidate_source_name(candidates->source[p]));
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
@@ -344,14 +347,14 @@ static void json_replicas(luo_jsonw *json, const luo_hydraulis_step *step)
     const int32_t *dev = step->devices;
     luo_jsonw_open(json, "replicas", '[');
     for (int32_t r = 0; r < plan->n; r++) {
-        const luo_pool_entry *e = &step->of->setup.pool.entry[plan->replica[r].entry];
+        const luo_pool_entry *entry = &step->of->setup.pool.entry[plan->replica[r].entry];
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_int(json, "tp", e->tp);
-        luo_jsonw_int(json, "cp", e->cp);
-        luo_jsonw_int(json, "pp", e->pp);
-        if (e->split) json_stages(json, e->split, e->pp, dev);
+        luo_jsonw_int(json, "tp", entry->tp);
+        luo_jsonw_int(json, "cp", entry->cp);
+        luo_jsonw_int(json, "pp", entry->pp);
+        if (entry->split) json_stages(json, entry->split, entry->pp, dev);
         luo_jsonw_open(json, "devices", '[');
-        for (int32_t k = 0; k < luo_pool_devices(e); k++) luo_jsonw_int(json, NULL, *dev++);
+        for (int32_t k = 0; k < luo_pool_devices(entry); k++) luo_jsonw_int(json, NULL, *dev++);
         luo_jsonw_close(json);
         json_number(json, "mu", plan->replica[r].mu);
         json_batches(json, step, r);
@@ -416,14 +419,14 @@ static void json_pace(luo_jsonw *json, const luo_hydraulis_call *call)
 void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call)
 {
     luo_jsonw *json = &cli->json;
-    const luo_histogram *h = &call->found.histogram;
+    const luo_histogram *histogram = &call->found.histogram;
     double count = 0;
-    for (int32_t i = 0; i < h->n; i++) count += h->count[i];
+    for (int32_t i = 0; i < histogram->n; i++) count += histogram->count[i];
     luo_jsonw_open(json, "lengths", '{');
     luo_jsonw_text(json, "source", call->lengths_name);
     luo_jsonw_bool(json, "synthetic", luo_lengths_synthetic(&call->lengths));
-    json_number(json, "mean", h->tokens / count);
-    luo_jsonw_int(json, "max", h->n ? h->length[h->n - 1] : 0);
+    json_number(json, "mean", histogram->tokens / count);
+    luo_jsonw_int(json, "max", histogram->n ? histogram->length[histogram->n - 1] : 0);
     luo_jsonw_text(json, "long", call->in.rule.splits ? "split" : "cut");
     json_number(json, "longer", call->beyond.longer);
     json_number(json, "over_ratio",

@@ -61,21 +61,21 @@ static luo_status list_devices(luo_cli *cli, luo_hydraulis_call *call, luo_err *
 static luo_status read_layout(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
 {
     const char *given = luo_args_get(args, "os", NULL);
-    luo_optimizer_layout *l = &call->layout;
+    luo_optimizer_layout *layout = &call->layout;
     if (!given) {
-        *l = luo_length_layout(call->model, call->cluster, call->devices, call->ndevices);
+        *layout = luo_length_layout(call->model, call->cluster, call->devices, call->ndevices);
         return LUO_OK;
     }
     int at = 0;
-    if (sscanf(given, "%d,%d,%d%n", &l->dp, &l->tp, &l->pp, &at) != 3 || given[at] || l->dp < 1 ||
-        l->tp < 1 || l->pp < 1)
+    if (sscanf(given, "%d,%d,%d%n", &layout->dp, &layout->tp, &layout->pp, &at) != 3 || given[at] ||
+        layout->dp < 1 || layout->tp < 1 || layout->pp < 1)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--os` is `%.40s`; dp,tp,pp such as 2,16,1 is "
                            "expected.",
                            given);
-    if ((int64_t)l->dp * l->tp * l->pp != call->ndevices)
+    if ((int64_t)layout->dp * layout->tp * layout->pp != call->ndevices)
         return luo_err_set(err, LUO_EUSAGE, "`--os` %s is %lld devices; the cluster has %d.", given,
-                           (long long)l->dp * l->tp * l->pp, call->ndevices);
+                           (long long)layout->dp * layout->tp * layout->pp, call->ndevices);
     return LUO_OK;
 }
 
@@ -267,9 +267,9 @@ static luo_status read_params(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
     return LUO_OK;
 }
 
-static bool has_formula(const luo_pool_entry *e)
+static bool has_formula(const luo_pool_entry *entry)
 {
-    return e->tp < 1 << LUO_POOL_TP_KINDS && (e->tp & (e->tp - 1)) == 0;
+    return entry->tp < 1 << LUO_POOL_TP_KINDS && (entry->tp & (entry->tp - 1)) == 0;
 }
 
 /* Can the model be cut so? */
@@ -278,19 +278,19 @@ static luo_status check_entries(luo_cli *cli, const luo_hydraulis_call *call)
     const luo_model *model = call->model;
     luo_status st = LUO_OK;
     for (int32_t k = 0; k < call->pool.n; k++) {
-        const luo_pool_entry *e = &call->pool.entry[k];
-        if (model->heads % e->tp)
-            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 1,
-                               "tp %d does not divide the %lld heads of model `%s`.", e->tp,
+        const luo_pool_entry *entry = &call->pool.entry[k];
+        if (model->heads % entry->tp)
+            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, entry->line, 1,
+                               "tp %d does not divide the %lld heads of model `%s`.", entry->tp,
                                (long long)model->heads, model->name);
-        if (call->memory_table && e->cap == 0 && !has_formula(e))
-            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 1,
+        if (call->memory_table && entry->cap == 0 && !has_formula(entry))
+            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, entry->line, 1,
                                "tp %d has no cap, and the formula of `--memory table` knows powers "
                                "of two up to %d; give `cap_tokens`.",
-                               e->tp, 1 << (LUO_POOL_TP_KINDS - 1));
-        if (e->pp > model->layers)
-            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 2,
-                               "pp %d is more than the %lld layers of model `%s`.", e->pp,
+                               entry->tp, 1 << (LUO_POOL_TP_KINDS - 1));
+        if (entry->pp > model->layers)
+            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, entry->line, 2,
+                               "pp %d is more than the %lld layers of model `%s`.", entry->pp,
                                (long long)model->layers, model->name);
     }
     return st;

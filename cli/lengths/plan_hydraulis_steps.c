@@ -122,7 +122,7 @@ static luo_status simulate(luo_cli *cli, luo_hydraulis_call *call, luo_length_po
 /* Orders of the devices, as runs have them. */
 static luo_status open_orders(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    luo_orders *x = &call->orders;
+    luo_orders *orders = &call->orders;
     const luo_length_setup setup = {.pool = call->pool,
                                     .layout = call->layout,
                                     .found = call->found,
@@ -131,32 +131,32 @@ static luo_status open_orders(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
                                     .moved_ms = call->propagation_ms,
                                     .type = call->type,
                                     .mixed = luo_length_setup_mixes(call->type, call->ndevices)};
-    x->in = (luo_length_setup_in){.model = call->model,
-                                  .cluster = call->cluster,
-                                  .stack = &call->stack,
-                                  .ndevices = call->ndevices,
-                                  .devices = call->devices,
-                                  .lengths = &call->lengths,
-                                  .rule = call->in.rule,
-                                  .limit = call->in.sequences,
-                                  .seed = call->in.seed,
-                                  .proposals = call->proposals,
-                                  .switch_ms = call->switch_ms,
-                                  .step = call->opts,
-                                  .device_step = call->in.device_step,
-                                  .grid_step = call->in.grid_step};
-    luo_length_setup_copy(&x->choice.setup, &setup);
-    x->choice.setup.rivals.uniform = call->alike;
-    x->choice.learned = call->learned;
-    x->rate = LUO_NEW_N(cli->arena, double, call->ndevices);
+    orders->in = (luo_length_setup_in){.model = call->model,
+                                       .cluster = call->cluster,
+                                       .stack = &call->stack,
+                                       .ndevices = call->ndevices,
+                                       .devices = call->devices,
+                                       .lengths = &call->lengths,
+                                       .rule = call->in.rule,
+                                       .limit = call->in.sequences,
+                                       .seed = call->in.seed,
+                                       .proposals = call->proposals,
+                                       .switch_ms = call->switch_ms,
+                                       .step = call->opts,
+                                       .device_step = call->in.device_step,
+                                       .grid_step = call->in.grid_step};
+    luo_length_setup_copy(&orders->choice.setup, &setup);
+    orders->choice.setup.rivals.uniform = call->alike;
+    orders->choice.learned = call->learned;
+    orders->rate = LUO_NEW_N(cli->arena, double, call->ndevices);
     double *speed = LUO_NEW_N(cli->arena, double, call->ndevices);
-    if (!x->rate || !speed) return luo_err_nomem(err);
+    if (!orders->rate || !speed) return luo_err_nomem(err);
     for (int32_t i = 0; i < call->ndevices; i++) {
-        x->rate[i] = call->rate[call->devices[i]];
+        orders->rate[i] = call->rate[call->devices[i]];
         speed[i] = call->place_rate[i];
     }
-    luo_length_setup_speeds(&x->choice.setup, speed);
-    return luo_orders_forget(x, err);
+    luo_length_setup_speeds(&orders->choice.setup, speed);
+    return luo_orders_forget(orders, err);
 }
 
 static luo_status keep(luo_cli *cli, luo_hydraulis_call *call, const luo_orders_answer *answer,

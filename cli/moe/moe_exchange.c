@@ -43,27 +43,28 @@ static luo_status read_shape(const luo_args *args, call *c, luo_err *err)
 
 /* ---- a2a_sweep.csv ---- */
 
-static luo_status write_row(luo_table *t, const char *figure, const char *swept,
-                            const luo_alltoall_row *r, luo_err *err)
+static luo_status write_row(luo_table *table, const char *figure, const char *swept,
+                            const luo_alltoall_row *row, luo_err *err)
 {
-    luo_table_text(t, LUO_COL_A2A_SWEEP_figure, figure);
-    luo_table_text(t, LUO_COL_A2A_SWEEP_swept, swept);
-    luo_table_int(t, LUO_COL_A2A_SWEEP_nodes, r->at.nodes);
-    luo_table_int(t, LUO_COL_A2A_SWEEP_devices_per_node, r->at.each);
-    luo_table_int(t, LUO_COL_A2A_SWEEP_bytes, (int64_t)r->bytes);
+    luo_table_text(table, LUO_COL_A2A_SWEEP_figure, figure);
+    luo_table_text(table, LUO_COL_A2A_SWEEP_swept, swept);
+    luo_table_int(table, LUO_COL_A2A_SWEEP_nodes, row->at.nodes);
+    luo_table_int(table, LUO_COL_A2A_SWEEP_devices_per_node, row->at.each);
+    luo_table_int(table, LUO_COL_A2A_SWEEP_bytes, (int64_t)row->bytes);
     for (int k = 0; k < LUO_ALLTOALL_KINDS; k++)
-        luo_table_num(t, LUO_COL_A2A_SWEEP_flat_s + k, r->seconds[k]);
-    luo_table_text(t, LUO_COL_A2A_SWEEP_winner, luo_alltoall_kind_name(r->best));
-    luo_table_text(t, LUO_COL_A2A_SWEEP_leader_fits, r->leader_fits ? "yes" : "no");
-    luo_table_int_opt(t, LUO_COL_A2A_SWEEP_limit_bytes, r->limit >= 1 ? llround(r->limit) : -1);
+        luo_table_num(table, LUO_COL_A2A_SWEEP_flat_s + k, row->seconds[k]);
+    luo_table_text(table, LUO_COL_A2A_SWEEP_winner, luo_alltoall_kind_name(row->best));
+    luo_table_text(table, LUO_COL_A2A_SWEEP_leader_fits, row->leader_fits ? "yes" : "no");
+    luo_table_int_opt(table, LUO_COL_A2A_SWEEP_limit_bytes,
+                      row->limit >= 1 ? llround(row->limit) : -1);
     for (int k = 0; k < LUO_ALLTOALL_KINDS; k++)
-        luo_table_int(t, LUO_COL_A2A_SWEEP_flat_messages + k, (int64_t)r->messages[k]);
+        luo_table_int(table, LUO_COL_A2A_SWEEP_flat_messages + k, (int64_t)row->messages[k]);
     for (int k = 0; k < LUO_ALLTOALL_KINDS; k++)
-        luo_table_int(t, LUO_COL_A2A_SWEEP_flat_nic_bytes + k, llround(r->nic_bytes[k]));
-    return luo_table_end(t, err);
+        luo_table_int(table, LUO_COL_A2A_SWEEP_flat_nic_bytes + k, llround(row->nic_bytes[k]));
+    return luo_table_end(table, err);
 }
 
-static luo_status write_axis(luo_cli *cli, luo_table *t, call *c, luo_alltoall_axis axis,
+static luo_status write_axis(luo_cli *cli, luo_table *table, call *c, luo_alltoall_axis axis,
                              luo_err *err)
 {
     static const char *const swept[] = {"nothing", "nodes", "devices_per_node"};
@@ -73,19 +74,19 @@ static luo_status write_axis(luo_cli *cli, luo_table *t, call *c, luo_alltoall_a
     LUO_TRY(luo_alltoall_sweep(cli->arena, &c->of.shape, &c->of.links, c->of.free_bytes, axis, &row,
                                &n, err));
     for (int32_t i = 0; i < n; i++)
-        LUO_TRY(write_row(t, alone ? "a2a_size" : "a2a_map", swept[axis], &row[i], err));
+        LUO_TRY(write_row(table, alone ? "a2a_size" : "a2a_map", swept[axis], &row[i], err));
     if (alone) c->row = row, c->nrows = n;
     return LUO_OK;
 }
 
 static luo_status write_table(luo_cli *cli, const char *dir, call *c, luo_err *err)
 {
-    luo_table t;
-    luo_status st = luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_A2A_SWEEP), err);
-    if (st == LUO_OK) st = write_axis(cli, &t, c, LUO_ALLTOALL_SIZE, err);
-    if (st == LUO_OK) st = write_axis(cli, &t, c, LUO_ALLTOALL_NODES, err);
-    if (st == LUO_OK && c->of.joined) st = write_axis(cli, &t, c, LUO_ALLTOALL_EACH, err);
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    luo_table table;
+    luo_status st = luo_table_open(&table, dir, luo_table_def_at(LUO_TABLE_A2A_SWEEP), err);
+    if (st == LUO_OK) st = write_axis(cli, &table, c, LUO_ALLTOALL_SIZE, err);
+    if (st == LUO_OK) st = write_axis(cli, &table, c, LUO_ALLTOALL_NODES, err);
+    if (st == LUO_OK && c->of.joined) st = write_axis(cli, &table, c, LUO_ALLTOALL_EACH, err);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 
@@ -94,17 +95,18 @@ static luo_status write_table(luo_cli *cli, const char *dir, call *c, luo_err *e
 static void write_facts(luo_jsonw *json, const void *ctx)
 {
     const call *c = ctx;
-    const luo_alltoall_links *l = &c->of.links;
+    const luo_alltoall_links *links = &c->of.links;
     luo_jsonw_text(json, "kind", "exchange");
     luo_jsonw_text(json, "cluster", c->cluster);
     luo_jsonw_int(json, "nodes", c->of.shape.nodes);
     luo_jsonw_int(json, "devices_per_node", c->of.shape.each);
-    luo_jsonw_int(json, "nics_per_node", l->nics);
-    luo_jsonw_num(json, "message_s", l->message_s, 9);
-    luo_jsonw_num(json, "nic_bytes_per_s", l->bytes_per_s, 0);
-    luo_jsonw_num(json, "inner_message_s", c->of.joined ? l->inner_message_s : (double)NAN, 9);
-    luo_jsonw_num(json, "inner_bytes_per_s", c->of.joined ? l->inner_bytes_per_s : (double)NAN, 0);
-    luo_jsonw_num(json, "memory_bytes_per_s", l->memory_bytes_per_s, 0);
+    luo_jsonw_int(json, "nics_per_node", links->nics);
+    luo_jsonw_num(json, "message_s", links->message_s, 9);
+    luo_jsonw_num(json, "nic_bytes_per_s", links->bytes_per_s, 0);
+    luo_jsonw_num(json, "inner_message_s", c->of.joined ? links->inner_message_s : (double)NAN, 9);
+    luo_jsonw_num(json, "inner_bytes_per_s", c->of.joined ? links->inner_bytes_per_s : (double)NAN,
+                  0);
+    luo_jsonw_num(json, "memory_bytes_per_s", links->memory_bytes_per_s, 0);
     luo_jsonw_num(json, "free_bytes", c->of.free_bytes, 0);
     luo_jsonw_num(json, "limit_bytes", c->row[0].limit, 0);
 }
@@ -122,10 +124,10 @@ static void print_rows(FILE *out, const call *c)
     fprintf(out, "%11s %11s %11s %11s  %s\n", "a device", "flat ms", "leader ms", "2d ms",
             "fastest");
     for (int32_t i = 0; i < c->nrows; i += EVERY) {
-        const luo_alltoall_row *r = &c->row[i];
-        print_bytes(out, 7, r->bytes);
-        for (int k = 0; k < LUO_ALLTOALL_KINDS; k++) fprintf(out, " %11.6f", 1e3 * r->seconds[k]);
-        fprintf(out, "  %s\n", luo_alltoall_kind_name(r->best));
+        const luo_alltoall_row *row = &c->row[i];
+        print_bytes(out, 7, row->bytes);
+        for (int k = 0; k < LUO_ALLTOALL_KINDS; k++) fprintf(out, " %11.6f", 1e3 * row->seconds[k]);
+        fprintf(out, "  %s\n", luo_alltoall_kind_name(row->best));
     }
     fprintf(out, "%11s %11.0f %11.0f %11.0f  sent by the busiest NIC\n", "messages",
             c->row->messages[0], c->row->messages[1], c->row->messages[2]);
@@ -137,14 +139,15 @@ static void print_rows(FILE *out, const call *c)
 static void print_text(luo_cli *cli, const char *dir, const call *c)
 {
     FILE *out = luo_cli_out(cli);
-    const luo_alltoall_links *l = &c->of.links;
+    const luo_alltoall_links *links = &c->of.links;
     luo_err err = {0};
     fprintf(out, "%d nodes of %d devices and %d NIC%s: a message %.3g us, %.4g GB/s a NIC\n",
-            (int)c->of.shape.nodes, (int)c->of.shape.each, (int)l->nics, l->nics == 1 ? "" : "s",
-            1e6 * l->message_s, l->bytes_per_s / 1e9);
+            (int)c->of.shape.nodes, (int)c->of.shape.each, (int)links->nics,
+            links->nics == 1 ? "" : "s", 1e6 * links->message_s, links->bytes_per_s / 1e9);
     if (c->of.joined)
         fprintf(out, "inside a node: a message %.3g us, %.4g GB/s; memory %.4g GB/s\n",
-                1e6 * l->inner_message_s, l->inner_bytes_per_s / 1e9, l->memory_bytes_per_s / 1e9);
+                1e6 * links->inner_message_s, links->inner_bytes_per_s / 1e9,
+                links->memory_bytes_per_s / 1e9);
     print_rows(out, c);
     if (c->row->limit > 0) {
         fputs("leader is faster than flat below ", out);

@@ -52,19 +52,19 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
 
 static luo_status write_table(const char *dir, const call *c, luo_err *err)
 {
-    luo_table t;
-    luo_status st = luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_MOE_LAYER), err);
+    luo_table table;
+    luo_status st = luo_table_open(&table, dir, luo_table_def_at(LUO_TABLE_MOE_LAYER), err);
     for (int i = 0; i < 2 * STEPS && st == LUO_OK; i++) {
-        const luo_moe_layer *x = &c->layer[i / 2];
-        luo_table_num(&t, LUO_COL_MOE_LAYER_exponent, (double)(i / 2) / PARTS);
-        luo_table_num(&t, LUO_COL_MOE_LAYER_expert_ratio, x->expert_ratio);
-        luo_table_num(&t, LUO_COL_MOE_LAYER_device_ratio, x->device_ratio);
-        luo_table_text(&t, LUO_COL_MOE_LAYER_pass, passes[i % 2]);
+        const luo_moe_layer *layer = &c->layer[i / 2];
+        luo_table_num(&table, LUO_COL_MOE_LAYER_exponent, (double)(i / 2) / PARTS);
+        luo_table_num(&table, LUO_COL_MOE_LAYER_expert_ratio, layer->expert_ratio);
+        luo_table_num(&table, LUO_COL_MOE_LAYER_device_ratio, layer->device_ratio);
+        luo_table_text(&table, LUO_COL_MOE_LAYER_pass, passes[i % 2]);
         for (int part = 0; part < (int)LUO_MOE_PARTS; part++)
-            luo_table_num(&t, LUO_COL_MOE_LAYER_gate_s + part, x->seconds[i % 2][part]);
-        st = luo_table_end(&t, err);
+            luo_table_num(&table, LUO_COL_MOE_LAYER_gate_s + part, layer->seconds[i % 2][part]);
+        st = luo_table_end(&table, err);
     }
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 
@@ -92,11 +92,11 @@ static void print_text(luo_cli *cli, const char *dir, const call *c)
     fprintf(out, "%8s %8s %9s %9s %9s %9s %9s\n", "exponent", "busiest", "gate", "transform",
             "exchange", "experts", "all");
     for (int i = 0; i < STEPS; i += EVERY) {
-        const luo_moe_layer *x = &c->layer[i];
+        const luo_moe_layer *layer = &c->layer[i];
         double all = 0;
-        fprintf(out, "%8.2f %8.3f", (double)i / PARTS, x->expert_ratio);
+        fprintf(out, "%8.2f %8.3f", (double)i / PARTS, layer->expert_ratio);
         for (int part = 0; part < (int)LUO_MOE_PARTS; part++) {
-            const double s = x->seconds[0][part] + x->seconds[1][part];
+            const double s = layer->seconds[0][part] + layer->seconds[1][part];
             fprintf(out, " %9.4f", 1e3 * s);
             all += s;
         }

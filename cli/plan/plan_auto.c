@@ -203,9 +203,9 @@ static luo_status write_plans(luo_cli *cli, const luo_auto_call *call, luo_err *
     for (int32_t rank = 0; rank < top; rank++) {
         int next = -1;
         for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
-            const luo_auto_candidate *c = &call->answer.at[k];
-            if (c->plan && !written[k] &&
-                (next < 0 || c->step.seconds < call->answer.at[next].step.seconds))
+            const luo_auto_candidate *candidate = &call->answer.at[k];
+            if (candidate->plan && !written[k] &&
+                (next < 0 || candidate->step.seconds < call->answer.at[next].step.seconds))
                 next = k;
         }
         if (rank == 0) next = call->answer.best;

@@ -37,31 +37,33 @@ static const luo_auto_candidate *best_of(const luo_auto_call *call)
 
 static void say_candidate(luo_cli *cli, explanation *x, const luo_auto_call *call, int k)
 {
-    const luo_auto_candidate *c = &call->answer.at[k], *best = best_of(call);
-    const char *name = luo_auto_planner_name(c->planner);
-    if (c == best)
-        say(cli, x, "%s %.6g s, chosen; %d plans tried", name, c->step.seconds, c->tried);
-    else if (c->plan && luo_plan_hash(c->plan) == luo_plan_hash(best->plan))
-        say(cli, x, "%s %.6g s, the same plan; %d plans tried", name, c->step.seconds, c->tried);
-    else if (c->plan)
-        say(cli, x, "%s %.6g s, not chosen: %.3fx slower%s; %d plans tried", name, c->step.seconds,
-            c->step.seconds / best->step.seconds,
+    const luo_auto_candidate *candidate = &call->answer.at[k], *best = best_of(call);
+    const char *name = luo_auto_planner_name(candidate->planner);
+    if (candidate == best)
+        say(cli, x, "%s %.6g s, chosen; %d plans tried", name, candidate->step.seconds,
+            candidate->tried);
+    else if (candidate->plan && luo_plan_hash(candidate->plan) == luo_plan_hash(best->plan))
+        say(cli, x, "%s %.6g s, the same plan; %d plans tried", name, candidate->step.seconds,
+            candidate->tried);
+    else if (candidate->plan)
+        say(cli, x, "%s %.6g s, not chosen: %.3fx slower%s; %d plans tried", name,
+            candidate->step.seconds, candidate->step.seconds / best->step.seconds,
             luo_cli_range_apart(&call->range[call->answer.best], best->step.seconds,
-                                &call->range[k], c->step.seconds),
-            c->tried);
+                                &call->range[k], candidate->step.seconds),
+            candidate->tried);
     else
-        say(cli, x, "%s %s", name, c->why[0] ? c->why : "no plan");
+        say(cli, x, "%s %s", name, candidate->why[0] ? candidate->why : "no plan");
 }
 
 /* ---- the winner ---- */
 
 static void say_shape(luo_cli *cli, explanation *x, const luo_plan *plan)
 {
-    luo_str s = {0};
-    luo_plan_shape_say(&s, plan);
-    say(cli, x, "pipelines %s; zero %d, %s%s", luo_str_get(&s), plan->zero,
+    luo_str text = {0};
+    luo_plan_shape_say(&text, plan);
+    say(cli, x, "pipelines %s; zero %d, %s%s", luo_str_get(&text), plan->zero,
         luo_sched_name(plan->schedule), plan->sequence_parallel ? ", sequence parallelism" : "");
-    luo_str_free(&s);
+    luo_str_free(&text);
 }
 
 /* Which devices have all experts together. */
@@ -81,28 +83,29 @@ static void say_experts(luo_cli *cli, explanation *x, const luo_plan *plan)
 
 static int32_t recomputed(const luo_stage *st)
 {
-    const luo_range *r = st->nrecompute ? st->recompute_layers : st->layers;
+    const luo_range *range = st->nrecompute ? st->recompute_layers : st->layers;
     const int32_t n = st->nrecompute ? st->nrecompute : st->nlayers;
     int32_t layers = 0;
     for (int32_t k = 0; k < n && st->recompute != LUO_RECOMPUTE_NONE; k++)
-        layers += r[k].hi - r[k].lo;
+        layers += range[k].hi - range[k].lo;
     return layers;
 }
 
 /* Layers of the stages of the first pipeline, and how many of them are recomputed. */
 static void say_layers(luo_cli *cli, explanation *x, const luo_plan *plan)
 {
-    const luo_pipeline *p = &plan->pipelines[0];
-    luo_str s = {0};
-    for (int32_t k = 0; k < p->nstages; k++) {
+    const luo_pipeline *pipeline = &plan->pipelines[0];
+    luo_str text = {0};
+    for (int32_t k = 0; k < pipeline->nstages; k++) {
         int32_t layers = 0;
-        for (int32_t i = 0; i < p->stages[k].nlayers; i++)
-            layers += p->stages[k].layers[i].hi - p->stages[k].layers[i].lo;
-        luo_str_addf(&s, "%s%d", k ? " " : "", layers);
-        if (recomputed(&p->stages[k])) luo_str_addf(&s, " (%d again)", recomputed(&p->stages[k]));
+        for (int32_t i = 0; i < pipeline->stages[k].nlayers; i++)
+            layers += pipeline->stages[k].layers[i].hi - pipeline->stages[k].layers[i].lo;
+        luo_str_addf(&text, "%s%d", k ? " " : "", layers);
+        if (recomputed(&pipeline->stages[k]))
+            luo_str_addf(&text, " (%d again)", recomputed(&pipeline->stages[k]));
     }
-    say(cli, x, "layers of the stages: %s", luo_str_get(&s));
-    luo_str_free(&s);
+    say(cli, x, "layers of the stages: %s", luo_str_get(&text));
+    luo_str_free(&text);
 }
 
 /* What would help, with what it gains where that was simulated. */
@@ -179,9 +182,10 @@ static int next_of(const luo_auto_call *call)
     const luo_auto_candidate *best = best_of(call);
     int next = -1;
     for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
-        const luo_auto_candidate *c = &call->answer.at[k];
-        if (!c->plan || luo_plan_hash(c->plan) == luo_plan_hash(best->plan)) continue;
-        if (next < 0 || c->step.seconds < call->answer.at[next].step.seconds) next = k;
+        const luo_auto_candidate *candidate = &call->answer.at[k];
+        if (!candidate->plan || luo_plan_hash(candidate->plan) == luo_plan_hash(best->plan))
+            continue;
+        if (next < 0 || candidate->step.seconds < call->answer.at[next].step.seconds) next = k;
     }
     return next;
 }
@@ -199,9 +203,10 @@ static void print_answer(luo_cli *cli, const luo_auto_call *call)
                               .range = range,
                               .memory_ratio = best->step.memory_ratio};
     if (next >= 0) {
-        const luo_auto_candidate *c = &call->answer.at[next];
-        answer.next = luo_arena_printf(cli->arena, "of %s", luo_auto_planner_name(c->planner));
-        answer.next_s = c->step.seconds;
+        const luo_auto_candidate *candidate = &call->answer.at[next];
+        answer.next =
+            luo_arena_printf(cli->arena, "of %s", luo_auto_planner_name(candidate->planner));
+        answer.next_s = candidate->step.seconds;
         answer.apart = luo_cli_range_apart(range, answer.step_s, &call->range[next], answer.next_s);
     }
     luo_plan_answer_print(cli, &answer);
@@ -255,14 +260,15 @@ static void json_candidates(luo_jsonw *json, const luo_auto_call *call)
 {
     luo_jsonw_open(json, "candidates", '[');
     for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
-        const luo_auto_candidate *c = &call->answer.at[k];
+        const luo_auto_candidate *candidate = &call->answer.at[k];
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_text(json, "planner", luo_auto_planner_name(c->planner));
-        luo_jsonw_num(json, "step_s", c->plan ? c->step.seconds : (double)NAN, 9);
-        luo_result_range_json(json, c->plan ? &call->range[k] : NULL, c->step.seconds);
-        luo_jsonw_bool(json, "fits", c->plan != NULL);
-        luo_jsonw_int(json, "tried", c->tried);
-        luo_jsonw_text(json, "reason", c->plan ? NULL : c->why);
+        luo_jsonw_text(json, "planner", luo_auto_planner_name(candidate->planner));
+        luo_jsonw_num(json, "step_s", candidate->plan ? candidate->step.seconds : (double)NAN, 9);
+        luo_result_range_json(json, candidate->plan ? &call->range[k] : NULL,
+                              candidate->step.seconds);
+        luo_jsonw_bool(json, "fits", candidate->plan != NULL);
+        luo_jsonw_int(json, "tried", candidate->tried);
+        luo_jsonw_text(json, "reason", candidate->plan ? NULL : candidate->why);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);

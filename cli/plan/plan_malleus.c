@@ -97,7 +97,7 @@ static luo_status plan_once(luo_cli *cli, luo_malleus_call *call, luo_programs *
 {
     const luo_compile_opts opts = {
         .check = true, .bucket = call->stack.bucket, .memory = luo_stack_memory(&call->stack)};
-    luo_plan_finding *f;
+    luo_plan_finding *finding;
     int32_t n;
     const double start = luo_cli_wall_s();
     luo_status st = luo_plan_malleus(cli->arena, &call->job, &call->answer, err);
@@ -105,8 +105,8 @@ static luo_status plan_once(luo_cli *cli, luo_malleus_call *call, luo_programs *
     call->planning_s += luo_cli_wall_s() - start;
     LUO_TRY(st);
     const luo_plan *plan = call->answer.plan;
-    if (luo_plan_check(cli->arena, plan, call->model, call->cluster, &f, &n) != LUO_OK)
-        return luo_err_set(err, f[0].st, "%s", f[0].text);
+    if (luo_plan_check(cli->arena, plan, call->model, call->cluster, &finding, &n) != LUO_OK)
+        return luo_err_set(err, finding[0].st, "%s", finding[0].text);
     LUO_TRY(luo_plan_compile(cli->arena, plan, call->model, call->cluster, &opts, set, err));
     return luo_cli_fits(cli, plan, call->cluster, *set, err);
 }
@@ -148,12 +148,12 @@ static luo_status weigh_programs(luo_cli *cli, luo_malleus_call *call, const luo
 
 static void say_findings(luo_cli *cli, luo_malleus_call *call)
 {
-    const luo_malleus_found *f = call->answer.found;
+    const luo_malleus_found *found = call->answer.found;
     const bool own = call->offers.n == 0 || strcmp(call->offers.at[0].from, "malleus") == 0;
-    if (own && f->dp < call->job.base->npipelines)
+    if (own && found->dp < call->job.base->npipelines)
         luo_malleus_call_warn(cli, call, LUO_NOTE, "no plan has %d pipelines; this one has %d.",
-                              call->job.base->npipelines, f->dp);
-    if (f->few)
+                              call->job.base->npipelines, found->dp);
+    if (found->few)
         luo_malleus_call_warn(cli, call, LUO_WARNING,
                               "fewer micro-batches than stages; every pipeline has "
                               "one at least.");
@@ -165,20 +165,20 @@ static const double PAYBACK_STEPS = 50;
 
 static luo_status transition(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
-    const luo_malleus_answer *a = &call->answer;
+    const luo_malleus_answer *answer = &call->answer;
     luo_err why = {0};
     double now, then;
     if (!call->prev) return LUO_OK;
     const luo_status st =
-        luo_transition_cost(cli->arena, call->prev, a->plan, call->model, call->cluster,
-                            a->nexcluded, a->excluded, &call->move, &why);
+        luo_transition_cost(cli->arena, call->prev, answer->plan, call->model, call->cluster,
+                            answer->nexcluded, answer->excluded, &call->move, &why);
     call->lost = st == LUO_ELOST;
     call->adopt = call->lost;
     if (call->lost)
         luo_malleus_call_warn(cli, call, LUO_WARNING, "%.300s A checkpoint is needed.", why.text);
     if (st != LUO_OK) return call->lost ? LUO_OK : luo_err_set(err, st, "%s", why.text);
     LUO_TRY(luo_malleus_event_s(cli->arena, &call->job, call->prev, &now, err));
-    LUO_TRY(luo_malleus_event_s(cli->arena, &call->job, a->plan, &then, err));
+    LUO_TRY(luo_malleus_event_s(cli->arena, &call->job, answer->plan, &then, err));
     call->adopt = isinf(now) || (now - then) * PAYBACK_STEPS > call->move.seconds;
     return LUO_OK;
 }

@@ -34,13 +34,13 @@ typedef struct luo_malleus_call {
 /* Warning or note: on stderr, and in the document. */
 void luo_malleus_call_warn(luo_cli *cli, luo_malleus_call *call, luo_severity severity,
                            const char *fmt, ...) LUO_PRINTF(4, 5);
-/* Base plan into c->job.base, micro-batches into c->job.micro_batches. */
-luo_status luo_malleus_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err);
-/* --rates over the cluster's health: c->rate, c->candidate. */
-luo_status luo_malleus_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err);
-/* The plan by simulated step or by its closed form: c->offers, and c->answer is of the fastest one.
- * Nothing where a published objective ranks, or nothing was searched. */
-luo_status luo_malleus_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err);
+/* Base plan into call->job.base, micro-batches into call->job.micro_batches. */
+luo_status luo_malleus_call_base(luo_cli *cli, luo_malleus_call *call, luo_err *err);
+/* --rates over the cluster's health: call->rate, call->candidate. */
+luo_status luo_malleus_call_rates(luo_cli *cli, luo_malleus_call *call, luo_err *err);
+/* The plan by simulated step or by its closed form: call->offers, and call->answer is of the
+ * fastest one. Nothing where a published objective ranks, or nothing was searched. */
+luo_status luo_malleus_call_choose(luo_cli *cli, luo_malleus_call *call, luo_err *err);
 void luo_malleus_call_text(luo_cli *cli, const luo_malleus_call *call);
 luo_status luo_malleus_call_json(luo_cli *cli, const luo_malleus_call *call, luo_status st,
                                  luo_err *err);

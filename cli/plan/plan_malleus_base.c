@@ -33,10 +33,10 @@ static void say_rates(luo_cli *cli, luo_malleus_call *call)
     luo_str_free(&text);
 }
 
-luo_status luo_malleus_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+luo_status luo_malleus_call_rates(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
-    LUO_TRY(luo_plan_rates(cli, c->cluster, &c->rate, &c->candidate, err));
-    say_rates(cli, c);
+    LUO_TRY(luo_plan_rates(cli, call->cluster, &call->rate, &call->candidate, err));
+    say_rates(cli, call);
     return LUO_OK;
 }
 
@@ -216,31 +216,35 @@ static luo_status best_uniform(luo_cli *cli, luo_malleus_call *call, luo_uniform
 static luo_status check(luo_cli *cli, const luo_malleus_call *call, const luo_plan *plan,
                         luo_err *err)
 {
-    luo_plan_finding *f;
+    luo_plan_finding *finding;
     int32_t n;
-    const luo_status st = luo_plan_check(cli->arena, plan, call->model, &call->healthy, &f, &n);
-    return st == LUO_OK || n == 0 ? st : luo_err_set(err, f[0].st, "base plan: %s", f[0].text);
+    const luo_status st =
+        luo_plan_check(cli->arena, plan, call->model, &call->healthy, &finding, &n);
+    return st == LUO_OK || n == 0
+               ? st
+               : luo_err_set(err, finding[0].st, "base plan: %s", finding[0].text);
 }
 
-luo_status luo_malleus_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+luo_status luo_malleus_call_base(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
     const char *prev = luo_args_get(&cli->args, "prev", NULL);
     luo_uniform_opts opts = {0};
     luo_plan *base;
     bool own;
     LUO_TRY(is_own(&cli->args, &own, err));
-    if (prev) LUO_TRY(luo_cli_plan(cli, prev, c->model, &c->healthy, &c->prev, NULL));
-    c->job.prev = c->prev;
-    LUO_TRY(check_tp(cli, c->cluster, err));
-    c->job.dp_auto = strcmp(luo_args_get(&cli->args, "dp", ""), "auto") == 0;
+    if (prev) LUO_TRY(luo_cli_plan(cli, prev, call->model, &call->healthy, &call->prev, NULL));
+    call->job.prev = call->prev;
+    LUO_TRY(check_tp(cli, call->cluster, err));
+    call->job.dp_auto = strcmp(luo_args_get(&cli->args, "dp", ""), "auto") == 0;
     LUO_TRY(luo_plan_sizes(cli, false, &opts, err));
-    LUO_TRY(luo_plan_seq_length(&cli->args, c->model, &opts.sequence_tokens, err));
-    LUO_TRY(read_batch(cli, c, &opts, own, err));
-    if (own) base = c->prev;
+    LUO_TRY(luo_plan_seq_length(&cli->args, call->model, &opts.sequence_tokens, err));
+    LUO_TRY(read_batch(cli, call, &opts, own, err));
+    if (own)
+        base = call->prev;
     else if (opts.tp && opts.pp && opts.dp)
-        LUO_TRY(build(cli, c, &opts, &base, err));
+        LUO_TRY(build(cli, call, &opts, &base, err));
     else
-        LUO_TRY(best_uniform(cli, c, &opts, &base, err));
-    c->job.base = base;
-    return check(cli, c, base, err);
+        LUO_TRY(best_uniform(cli, call, &opts, &base, err));
+    call->job.base = base;
+    return check(cli, call, base, err);
 }

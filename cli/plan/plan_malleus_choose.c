@@ -98,17 +98,17 @@ static void say_doubts(luo_cli *cli, luo_malleus_call *call)
         if (doubt[i]) luo_malleus_call_warn(cli, call, LUO_WARNING, "%s", doubt[i]);
 }
 
-luo_status luo_malleus_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+luo_status luo_malleus_call_choose(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
-    asked a = {.call = c, .judge = luo_plan_judge(c->model, c->cluster, &c->stack)};
-    const luo_judged by = ranking(c);
-    if (by == LUO_JUDGED_PUBLISHED || c->answer.found->search.skipped) return LUO_OK;
-    c->closed_form = by == LUO_JUDGED_OBJECTIVE;
+    asked a = {.call = call, .judge = luo_plan_judge(call->model, call->cluster, &call->stack)};
+    const luo_judged by = ranking(call);
+    if (by == LUO_JUDGED_PUBLISHED || call->answer.found->search.skipped) return LUO_OK;
+    call->closed_form = by == LUO_JUDGED_OBJECTIVE;
     luo_status st = judge_all(cli, &a, err);
     luo_judge_free(&a.judge);
     LUO_TRY(st);
-    if (luo_plan_hash(c->offers.at[0].plan) != luo_plan_hash(c->answer.plan))
-        LUO_TRY(luo_malleus_take(cli->arena, &c->answer, c->offers.at[0].plan, err));
-    say_doubts(cli, c);
+    if (luo_plan_hash(call->offers.at[0].plan) != luo_plan_hash(call->answer.plan))
+        LUO_TRY(luo_malleus_take(cli->arena, &call->answer, call->offers.at[0].plan, err));
+    say_doubts(cli, call);
     return LUO_OK;
 }

@@ -66,15 +66,15 @@ static void print_transition(FILE *out, const luo_malleus_call *call)
             call->adopt ? "pays within 50 steps" : "does not pay within 50 steps");
 }
 
-static void print_search(FILE *out, const luo_malleus_search *s)
+static void print_search(FILE *out, const luo_malleus_search *search)
 {
-    if (s->skipped) {
+    if (search->skipped) {
         fputs("search: none; devices are alike and none is missing: the base plan\n", out);
         return;
     }
     fprintf(out, "search: %lld combinations, %lld plans, %lld vectors, %lld moves, %s\n",
-            (long long)s->combos, (long long)s->plans, (long long)s->vectors, (long long)s->moves,
-            s->exhaustive ? "every assignment" : "local search");
+            (long long)search->combos, (long long)search->plans, (long long)search->vectors,
+            (long long)search->moves, search->exhaustive ? "every assignment" : "local search");
 }
 
 static void print_offers(FILE *out, const luo_malleus_call *call)
@@ -96,19 +96,20 @@ static void print_offers(FILE *out, const luo_malleus_call *call)
 
 static void print_answer(luo_cli *cli, const luo_malleus_call *call)
 {
-    const luo_malleus_answer *a = &call->answer;
+    const luo_malleus_answer *malleus_answer = &call->answer;
     const luo_offers *offers = &call->offers;
     const bool simulated = call->step_s >= 0;
-    luo_plan_answer answer = {
-        .file = luo_plan_file(cli, 0),
-        .plan = a->plan,
-        .model = call->model,
-        .cluster = call->cluster,
-        .step_s = simulated ? call->step_s : ranked(call, &a->found->plans[0]) * a->tau_s,
-        .closed = !simulated,
-        .range = simulated ? &call->range : NULL,
-        .memory_ratio = -1,
-        .apart = ""};
+    luo_plan_answer answer = {.file = luo_plan_file(cli, 0),
+                              .plan = malleus_answer->plan,
+                              .model = call->model,
+                              .cluster = call->cluster,
+                              .step_s = simulated ? call->step_s
+                                                  : ranked(call, &malleus_answer->found->plans[0]) *
+                                                        malleus_answer->tau_s,
+                              .closed = !simulated,
+                              .range = simulated ? &call->range : NULL,
+                              .memory_ratio = -1,
+                              .apart = ""};
     if (!call->closed_form && offers->n > 1 && offers->at[1].step_s >= 0 &&
         isfinite(offers->at[1].step_s)) {
         answer.next = luo_arena_printf(cli->arena, "the plan of %s", offers->at[1].from);
@@ -120,26 +121,26 @@ static void print_answer(luo_cli *cli, const luo_malleus_call *call)
 void luo_malleus_call_text(luo_cli *cli, const luo_malleus_call *call)
 {
     FILE *out = luo_cli_out(cli);
-    const luo_malleus_answer *a = &call->answer;
-    const luo_malleus_plan *plan = &a->found->plans[0];
+    const luo_malleus_answer *answer = &call->answer;
+    const luo_malleus_plan *plan = &answer->found->plans[0];
     char h[17], g[17];
     luo_str text = {0};
     print_answer(cli, call);
     print_stages(out, call);
-    fprintf(out, "plan %s: %s\n", luo_hash_print(luo_plan_hash(a->plan), h),
+    fprintf(out, "plan %s: %s\n", luo_hash_print(luo_plan_hash(answer->plan), h),
             luo_plan_file(cli, 0));
     fprintf(out, "objective (%s): %.6f s, lower bound %.6f s\n",
-            luo_malleus_rank_name(call->job.rank), ranked(call, plan) * a->tau_s,
-            a->found->bound * a->tau_s);
+            luo_malleus_rank_name(call->job.rank), ranked(call, plan) * answer->tau_s,
+            answer->found->bound * answer->tau_s);
     fprintf(out, "in tau of %.6f ms: steady %.3f, filled %.3f, event %.3f, bound %.3f\n",
-            1e3 * a->tau_s, plan->steady, plan->filled, plan->event, a->found->bound);
+            1e3 * answer->tau_s, plan->steady, plan->filled, plan->event, answer->found->bound);
     fprintf(out, "healthy base plan: steady %.3f, event %.3f; ratio %.4f, oracle %.4f\n",
-            a->healthy_steady, a->healthy_event, plan->event / a->healthy_event,
-            a->oracle / a->healthy_event);
+            answer->healthy_steady, answer->healthy_event, plan->event / answer->healthy_event,
+            answer->oracle / answer->healthy_event);
     fprintf(out, "standby %s", set_text(&text, plan->standby, plan->nstandby));
-    fprintf(out, ", excluded %s\n", set_text(&text, a->excluded, a->nexcluded));
+    fprintf(out, ", excluded %s\n", set_text(&text, answer->excluded, answer->nexcluded));
     luo_str_free(&text);
-    print_search(out, &a->found->search);
+    print_search(out, &answer->found->search);
     print_transition(out, call);
     print_offers(out, call);
     if (call->step_s < 0)
@@ -244,18 +245,18 @@ static void json_pipelines(luo_jsonw *json, const luo_malleus_call *call, const 
 
 static void json_figures(luo_jsonw *json, const luo_malleus_call *call)
 {
-    const luo_malleus_answer *a = &call->answer;
-    const luo_malleus_plan *plan = &a->found->plans[0];
+    const luo_malleus_answer *answer = &call->answer;
+    const luo_malleus_plan *plan = &answer->found->plans[0];
     luo_jsonw_num(json, "steady", plan->steady, 9);
     luo_jsonw_num(json, "filled", plan->filled, 9);
     luo_jsonw_num(json, "event", plan->event, 9);
     luo_jsonw_open(json, "healthy", '{');
-    luo_jsonw_num(json, "steady", a->healthy_steady, 9);
-    luo_jsonw_num(json, "event", a->healthy_event, 9);
+    luo_jsonw_num(json, "steady", answer->healthy_steady, 9);
+    luo_jsonw_num(json, "event", answer->healthy_event, 9);
     luo_jsonw_close(json);
-    luo_jsonw_num(json, "bound", a->found->bound, 9);
-    luo_jsonw_num(json, "oracle", a->oracle, 9);
-    luo_jsonw_num(json, "ratio", plan->event / a->healthy_event, 9);
+    luo_jsonw_num(json, "bound", answer->found->bound, 9);
+    luo_jsonw_num(json, "oracle", answer->oracle, 9);
+    luo_jsonw_num(json, "ratio", plan->event / answer->healthy_event, 9);
 }
 
 /* stages: `[7.22:1 3.66:4] m43 ..`, y and layers of every stage, slow ones first. */
@@ -273,16 +274,16 @@ static void say_plan(luo_str *text, const luo_malleus_plan *plan)
     }
 }
 
-static void json_alternatives(luo_jsonw *json, const luo_malleus_found *f)
+static void json_alternatives(luo_jsonw *json, const luo_malleus_found *found)
 {
     luo_str text = {0};
     luo_jsonw_open(json, "alternatives", '[');
-    for (int32_t i = 0; i < f->n; i++) {
-        say_plan(&text, &f->plans[i]);
+    for (int32_t i = 0; i < found->n; i++) {
+        say_plan(&text, &found->plans[i]);
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_num(json, "steady", f->plans[i].steady, 9);
-        luo_jsonw_num(json, "filled", f->plans[i].filled, 9);
-        luo_jsonw_num(json, "event", f->plans[i].event, 9);
+        luo_jsonw_num(json, "steady", found->plans[i].steady, 9);
+        luo_jsonw_num(json, "filled", found->plans[i].filled, 9);
+        luo_jsonw_num(json, "event", found->plans[i].event, 9);
         luo_jsonw_text(json, "stages", luo_str_get(&text));
         luo_jsonw_close(json);
     }
@@ -309,14 +310,14 @@ static void json_offers(luo_jsonw *json, const luo_offers *offers, bool simulate
     luo_jsonw_close(json);
 }
 
-static void json_search(luo_jsonw *json, const luo_malleus_search *s)
+static void json_search(luo_jsonw *json, const luo_malleus_search *search)
 {
     luo_jsonw_open(json, "search", '{');
-    luo_jsonw_int(json, "combos", s->combos);
-    luo_jsonw_int(json, "plans", s->plans);
-    luo_jsonw_int(json, "vectors", s->vectors);
-    luo_jsonw_int(json, "moves", s->moves);
-    luo_jsonw_bool(json, "exhaustive", s->exhaustive);
+    luo_jsonw_int(json, "combos", search->combos);
+    luo_jsonw_int(json, "plans", search->plans);
+    luo_jsonw_int(json, "vectors", search->vectors);
+    luo_jsonw_int(json, "moves", search->moves);
+    luo_jsonw_bool(json, "exhaustive", search->exhaustive);
     luo_jsonw_close(json);
 }
 
@@ -342,16 +343,16 @@ static void json_transition(luo_jsonw *json, const luo_malleus_call *call)
 static luo_status json_annotations(luo_cli *cli, const luo_malleus_call *call, luo_err *err)
 {
     luo_jsonw *json = &cli->json;
-    luo_param *p;
+    luo_param *param;
     int32_t n, layer = -1;
     luo_str text = {0};
-    LUO_TRY(luo_plan_params(cli->arena, call->answer.plan, call->model, &p, &n, err));
+    LUO_TRY(luo_plan_params(cli->arena, call->answer.plan, call->model, &param, &n, err));
     luo_jsonw_open(json, "annotations", '[');
     for (int32_t i = 0; i < n; i++) {
-        if (p[i].layer <= layer || p[i].shape.rank < 2) continue;
-        layer = p[i].layer;
+        if (param[i].layer <= layer || param[i].shape.rank < 2) continue;
+        layer = param[i].layer;
         luo_str_clear(&text);
-        luo_ann_print(&text, p[i].weight);
+        luo_ann_print(&text, param[i].weight);
         luo_jsonw_text(json, NULL, luo_str_get(&text));
     }
     luo_jsonw_close(json);
@@ -370,7 +371,7 @@ luo_status luo_malleus_call_json(luo_cli *cli, const luo_malleus_call *call, luo
                                  luo_err *err)
 {
     luo_jsonw *json = &cli->json;
-    const luo_malleus_answer *a = &call->answer;
+    const luo_malleus_answer *answer = &call->answer;
     listing l;
     luo_jsonw_text(json, "status", luo_status_name(st));
     luo_jsonw_text(json, "policy", "malleus");
@@ -383,24 +384,24 @@ luo_status luo_malleus_call_json(luo_cli *cli, const luo_malleus_call *call, luo
         json_warnings(json, call);
         return st;
     }
-    LUO_TRY(list_groups(cli->arena, &a->found->plans[0], &l, err));
-    luo_jsonw_int(json, "dp", a->found->dp);
-    luo_jsonw_int(json, "tp", a->in.tp);
-    luo_jsonw_int(json, "layers", a->in.layers);
-    luo_jsonw_int(json, "micro_batches", a->in.micro_batches);
+    LUO_TRY(list_groups(cli->arena, &answer->found->plans[0], &l, err));
+    luo_jsonw_int(json, "dp", answer->found->dp);
+    luo_jsonw_int(json, "tp", answer->in.tp);
+    luo_jsonw_int(json, "layers", answer->in.layers);
+    luo_jsonw_int(json, "micro_batches", answer->in.micro_batches);
     json_groups(json, call, &l);
     json_pipelines(json, call, &l);
-    json_ids(json, "standby", a->found->plans[0].standby, a->found->plans[0].nstandby);
-    json_ids(json, "excluded", a->excluded, a->nexcluded);
+    json_ids(json, "standby", answer->found->plans[0].standby, answer->found->plans[0].nstandby);
+    json_ids(json, "excluded", answer->excluded, answer->nexcluded);
     json_figures(json, call);
-    json_alternatives(json, a->found);
+    json_alternatives(json, answer->found);
     json_offers(json, &call->offers, !call->closed_form);
-    json_search(json, &a->found->search);
+    json_search(json, &answer->found->search);
     json_transition(json, call);
     LUO_TRY(json_annotations(cli, call, err));
     json_warnings(json, call);
-    luo_jsonw_hash(json, "plan_hash", luo_plan_hash(a->plan));
-    luo_jsonw_num(json, "tau_ms", 1e3 * a->tau_s, 9);
+    luo_jsonw_hash(json, "plan_hash", luo_plan_hash(answer->plan));
+    luo_jsonw_num(json, "tau_ms", 1e3 * answer->tau_s, 9);
     if (call->step_s < 0)
         luo_jsonw_text(json, "simulated_step_s", NULL);
     else

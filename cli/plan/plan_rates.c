@@ -24,10 +24,10 @@ luo_status luo_plan_rates(luo_cli *cli, const luo_cluster *cluster, double **rat
     for (int32_t i = 0; i < cluster->nstandby; i++) (*candidate)[cluster->standby[i]] = false;
     if (path) LUO_TRY(luo_read_rates(cli->arena, path, cluster, &rows, &nrows, &cli->diags));
     for (int32_t i = 0; i < nrows; i++) { /* a device's last one holds */
-        const luo_rate_row *r = &rows[i];
-        if (!world->up[r->device]) continue;
-        (*rate)[r->device] = r->rate;
-        (*candidate)[r->device] = r->state != LUO_RATE_STANDBY || r->rate < LUO_RATE_WATCHED;
+        const luo_rate_row *row = &rows[i];
+        if (!world->up[row->device]) continue;
+        (*rate)[row->device] = row->rate;
+        (*candidate)[row->device] = row->state != LUO_RATE_STANDBY || row->rate < LUO_RATE_WATCHED;
     }
     return LUO_OK;
 }

@@ -106,36 +106,36 @@ static int64_t drawn(const call *c)
 
 static luo_status draw(luo_cli *cli, call *c, uint64_t seed, luo_err *err)
 {
-    const luo_features *f = &c->model->features;
-    const luo_clicks_spec spec = {drawn(c), f->slots, f->rows, 1.05, 1, 0};
-    if (f->rows > LUO_ZIPF_VOCAB)
+    const luo_features *features = &c->model->features;
+    const luo_clicks_spec spec = {drawn(c), features->slots, features->rows, 1.05, 1, 0};
+    if (features->rows > LUO_ZIPF_VOCAB)
         return luo_err_set(err, LUO_EUSAGE,
                            "model `%s` has %lld rows, and keys are drawn of at most %lld; give "
                            "`--data`.",
-                           c->model->name, (long long)f->rows, (long long)LUO_ZIPF_VOCAB);
+                           c->model->name, (long long)features->rows, (long long)LUO_ZIPF_VOCAB);
     return luo_clicks_draw(cli->arena, &spec, seed, &c->samples, err);
 }
 
 static luo_status read_samples(luo_cli *cli, call *c, luo_err *err)
 {
-    const luo_features *f = &c->model->features;
+    const luo_features *features = &c->model->features;
     int64_t seed;
     LUO_TRY(luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
-    if (c->in.batch * f->slots > 100000000)
+    if (c->in.batch * features->slots > 100000000)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--global-batch-size` is %lld; with %lld slots at most 1e8 keys of a "
                            "step are taken.",
-                           (long long)c->in.batch, (long long)f->slots);
+                           (long long)c->in.batch, (long long)features->slots);
     if (!luo_args_has(&cli->args, "data")) return draw(cli, c, (uint64_t)seed, err);
     LUO_TRY(luo_embed_samples(cli, "data", (uint64_t)seed, &c->samples, err));
-    if (c->samples.slots != f->slots)
+    if (c->samples.slots != features->slots)
         return luo_err_set(err, LUO_EUSAGE,
                            "samples of `--data` have %d slots; model `%s` has %lld.",
-                           c->samples.slots, c->model->name, (long long)f->slots);
-    if (c->samples.embeds > f->rows)
+                           c->samples.slots, c->model->name, (long long)features->slots);
+    if (c->samples.embeds > features->rows)
         return luo_err_set(err, LUO_EUSAGE,
                            "samples of `--data` have %d different keys; model `%s` has %lld rows.",
-                           c->samples.embeds, c->model->name, (long long)f->rows);
+                           c->samples.embeds, c->model->name, (long long)features->rows);
     if (c->samples.samples < 1)
         return luo_err_set(err, LUO_EUSAGE, "`--data` has no samples; one at least is needed.");
     return LUO_OK;
@@ -178,25 +178,25 @@ static const luo_tables_answer_way *best_of(const call *c)
     return &c->answer.at[c->answer.best];
 }
 
-static void say_way(luo_arena *a, explanation *x, const call *c, luo_tables_way way)
+static void say_way(luo_arena *arena, explanation *x, const call *c, luo_tables_way way)
 {
     const luo_tables_answer_way *w = &c->answer.at[way], *best = best_of(c);
     const char *name = luo_tables_way_of(way)->name, *servers = "";
-    if (w->servers) servers = luo_arena_printf(a, " with %d servers", w->servers);
+    if (w->servers) servers = luo_arena_printf(arena, " with %d servers", w->servers);
     if (w == best)
-        say(x, luo_arena_printf(a, "%s %.6g s%s, chosen; %d tried", name, w->step.seconds, servers,
-                                w->tried));
+        say(x, luo_arena_printf(arena, "%s %.6g s%s, chosen; %d tried", name, w->step.seconds,
+                                servers, w->tried));
     else if (isfinite(w->step.seconds))
-        say(x, luo_arena_printf(a, "%s %.6g s%s, not chosen: %.3fx slower; %d tried", name,
+        say(x, luo_arena_printf(arena, "%s %.6g s%s, not chosen: %.3fx slower; %d tried", name,
                                 w->step.seconds, servers, w->step.seconds / best->step.seconds,
                                 w->tried));
     else
-        say(x, luo_arena_printf(a, "%s %s", name, w->why));
+        say(x, luo_arena_printf(arena, "%s %s", name, w->why));
 }
 
-static void say_parts(luo_arena *a, explanation *x, const luo_judgement *step)
+static void say_parts(luo_arena *arena, explanation *x, const luo_judgement *step)
 {
-    say(x, luo_arena_printf(a,
+    say(x, luo_arena_printf(arena,
                             "of the step %.1f %% is computation and %.1f %% exchange that "
                             "nothing hides",
                             100 * step->mean.compute_s / step->seconds,
@@ -204,7 +204,7 @@ static void say_parts(luo_arena *a, explanation *x, const luo_judgement *step)
 }
 
 /* How samples are dealt, and how much slower the same way is with what else was tried. */
-static void say_samples(luo_arena *a, explanation *x, const luo_tables_answer *answer)
+static void say_samples(luo_arena *arena, explanation *x, const luo_tables_answer *answer)
 {
     static const char *const whys[LUO_TABLES_DEALS] = {
         [LUO_TABLES_LEVEL] = ", so that the longest computation is shortest"};
@@ -221,64 +221,64 @@ static void say_samples(luo_arena *a, explanation *x, const luo_tables_answer *a
                      luo_tables_deal_name((luo_tables_deal)i),
                      best->dealt_s[i] / best->step.seconds);
     }
-    say(x, text.failed ? NULL : luo_arena_strdup(a, luo_str_get(&text)));
+    say(x, text.failed ? NULL : luo_arena_strdup(arena, luo_str_get(&text)));
     luo_str_free(&text);
 }
 
 /* Who has planned the dense part, and how much slower the same way is with the other one. */
-static void say_part(luo_arena *a, explanation *x, const luo_tables_answer *answer)
+static void say_part(luo_arena *arena, explanation *x, const luo_tables_answer *answer)
 {
     const luo_tables_answer_way *best = &answer->at[answer->best];
     const luo_tables_part other = LUO_TABLES_PARTS - 1 - best->part;
     const char *took = luo_tables_part_name(best->part), *not = luo_tables_part_name(other);
     const double slower = best->part_s[other] / best->step.seconds;
     const char *cut =
-        luo_arena_printf(a, "dense part: %s, not by samples alone: %s", took, answer->hap);
+        luo_arena_printf(arena, "dense part: %s, not by samples alone: %s", took, answer->hap);
     if (best->part == LUO_TABLES_BY_HAP && isinf(best->part_s[other]))
-        say(x, luo_arena_printf(a, "%s; %s it does not fit", cut, not ));
+        say(x, luo_arena_printf(arena, "%s; %s it does not fit", cut, not ));
     else if (best->part == LUO_TABLES_BY_HAP)
-        say(x, luo_arena_printf(a, "%s; %s %.3fx slower", cut, not, slower));
+        say(x, luo_arena_printf(arena, "%s; %s %.3fx slower", cut, not, slower));
     else if (luo_tables_way_of((luo_tables_way)answer->best)->dense == LUO_TABLES_SERVERS)
-        say(x, luo_arena_printf(a, "dense part: %s, its parameters on servers", took));
+        say(x, luo_arena_printf(arena, "dense part: %s, its parameters on servers", took));
     else if (answer->hap_why[0])
-        say(x, luo_arena_printf(a, "dense part: %s; not %s: %s", took, not, answer->hap_why));
+        say(x, luo_arena_printf(arena, "dense part: %s; not %s: %s", took, not, answer->hap_why));
     else if (!answer->hap[0])
-        say(x, luo_arena_printf(a, "dense part: %s; planner hap cuts no layer either", took));
+        say(x, luo_arena_printf(arena, "dense part: %s; planner hap cuts no layer either", took));
     else if (isinf(best->part_s[other]))
-        say(x, luo_arena_printf(a, "dense part: %s; %s it does not fit", took, not ));
+        say(x, luo_arena_printf(arena, "dense part: %s; %s it does not fit", took, not ));
     else
-        say(x, luo_arena_printf(a, "dense part: %s; %s %.3fx slower, not by samples alone: %s",
+        say(x, luo_arena_printf(arena, "dense part: %s; %s %.3fx slower, not by samples alone: %s",
                                 took, not, slower, answer->hap));
 }
 
-static void say_choice(luo_arena *a, explanation *x, const luo_tables_answer *answer)
+static void say_choice(luo_arena *arena, explanation *x, const luo_tables_answer *answer)
 {
     const luo_tables_way_desc *way = luo_tables_way_of((luo_tables_way)answer->best);
     const char *dense = way->dense == LUO_TABLES_SERVERS                     ? "on servers"
                         : answer->at[answer->best].part == LUO_TABLES_BY_HAP ? "cut by planner hap"
                                                                              : "all-reduced";
-    say(x, luo_arena_printf(a, "%s: %s, the dense part %s", way->name, way->text, dense));
+    say(x, luo_arena_printf(arena, "%s: %s, the dense part %s", way->name, way->text, dense));
 }
 
-static void explain(luo_arena *a, explanation *x, const call *c)
+static void explain(luo_arena *arena, explanation *x, const call *c)
 {
     const luo_tables_answer *answer = &c->answer;
     const luo_tables_answer_way *best = best_of(c);
     const double rows = (double)c->model->features.rows, mb = 1e6;
     *x = (explanation){.n = 0};
-    for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) say_way(a, x, c, way);
-    say_choice(a, x, answer);
-    say(x, luo_arena_printf(a,
+    for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) say_way(arena, x, c, way);
+    say_choice(arena, x, answer);
+    say(x, luo_arena_printf(arena,
                             "a device touches %lld different rows in %lld lookups, %.3g %% of the "
                             "tables; all together send %.3f MB before forward and %.3f MB after "
                             "backward",
                             (long long)answer->touched, (long long)answer->looked_up,
                             100 * (double)answer->touched / rows, best->pull_bytes / mb,
                             best->push_bytes / mb));
-    say_samples(a, x, answer);
-    say_part(a, x, answer);
-    say_parts(a, x, &best->step);
-    say(x, luo_arena_printf(a, "memory of the fullest device: %.1f %%",
+    say_samples(arena, x, answer);
+    say_part(arena, x, answer);
+    say_parts(arena, x, &best->step);
+    say(x, luo_arena_printf(arena, "memory of the fullest device: %.1f %%",
                             100 * best->step.memory_ratio));
 }
 

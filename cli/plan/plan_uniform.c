@@ -75,10 +75,10 @@ static luo_status check_first(luo_cli *cli, luo_uniform_call *call, luo_err *err
     const luo_compile_opts opts = {
         .check = true, .bucket = call->stack.bucket, .memory = luo_stack_memory(&call->stack)};
     const luo_plan *plan = call->plan[0].result->plan;
-    luo_plan_finding *f;
+    luo_plan_finding *finding;
     int32_t n;
-    if (luo_plan_check(cli->arena, plan, call->model, call->cluster, &f, &n) != LUO_OK)
-        return luo_err_set(err, f[0].st, "%s", f[0].text);
+    if (luo_plan_check(cli->arena, plan, call->model, call->cluster, &finding, &n) != LUO_OK)
+        return luo_err_set(err, finding[0].st, "%s", finding[0].text);
     return luo_plan_compile(cli->arena, plan, call->model, call->cluster, &opts, &call->set, err);
 }
 

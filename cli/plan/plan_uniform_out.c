@@ -10,39 +10,42 @@
 /* ---- where a step goes ---- */
 
 /* Of a simulated step, or of its closed form: they sum to it. */
-static int list_shares(const luo_judged_plan *p, luo_plan_share out[LUO_PLAN_SHARES])
+static int list_shares(const luo_judged_plan *plan, luo_plan_share out[LUO_PLAN_SHARES])
 {
-    const luo_uniform_result *r = p->result;
+    const luo_uniform_result *result = plan->result;
     const luo_plan_share closed[] = {
-        {.name = "work", .seconds = r->ideal_s * r->jitter},
+        {.name = "work", .seconds = result->ideal_s * result->jitter},
         {.name = "bubble",
          .limit = "the bubble of the pipeline",
-         .seconds = (r->pipeline_s - r->ideal_s) * r->jitter},
-        {.name = "dp", .limit = "data parallelism", .seconds = r->dp_s * r->jitter},
-        {.name = "optimizer", .limit = "the optimizer", .seconds = r->optimizer_s * r->jitter}};
+         .seconds = (result->pipeline_s - result->ideal_s) * result->jitter},
+        {.name = "dp", .limit = "data parallelism", .seconds = result->dp_s * result->jitter},
+        {.name = "optimizer",
+         .limit = "the optimizer",
+         .seconds = result->optimizer_s * result->jitter}};
     enum { CLOSED = sizeof closed / sizeof *closed };
-    if (p->step.seconds < 0)
+    if (plan->step.seconds < 0)
         memcpy(out, closed, sizeof closed);
     else
-        luo_plan_shares(&p->step, out);
-    return p->step.seconds < 0 ? (int)CLOSED : (int)LUO_PLAN_SHARES;
+        luo_plan_shares(&plan->step, out);
+    return plan->step.seconds < 0 ? (int)CLOSED : (int)LUO_PLAN_SHARES;
 }
 
-static double step_of(const luo_judged_plan *p)
+static double step_of(const luo_judged_plan *plan)
 {
-    return p->step.seconds >= 0 ? p->step.seconds : p->result->objective_s;
+    return plan->step.seconds >= 0 ? plan->step.seconds : plan->result->objective_s;
 }
 
-static const char *limit_of(const luo_judged_plan *p)
+static const char *limit_of(const luo_judged_plan *plan)
 {
-    luo_plan_share s[LUO_PLAN_SHARES];
-    const luo_plan_share *limit = luo_plan_share_limit(s, list_shares(p, s), step_of(p));
+    luo_plan_share share[LUO_PLAN_SHARES];
+    const luo_plan_share *limit =
+        luo_plan_share_limit(share, list_shares(plan, share), step_of(plan));
     return limit ? limit->limit : "compute";
 }
 
-static double memory_of(const luo_judged_plan *p)
+static double memory_of(const luo_judged_plan *plan)
 {
-    return p->step.memory_ratio > 0 ? p->step.memory_ratio : p->result->memory_ratio;
+    return plan->step.memory_ratio > 0 ? plan->step.memory_ratio : plan->result->memory_ratio;
 }
 
 /* ---- text ---- */
@@ -67,8 +70,8 @@ static bool is_dealt(const luo_plan *plan)
 static void print_row(luo_cli *cli, const luo_uniform_call *call, int32_t i)
 {
     FILE *out = luo_cli_out(cli);
-    const luo_judged_plan *j = &call->plan[i];
-    const luo_plan *plan = j->result->plan;
+    const luo_judged_plan *judged_plan = &call->plan[i];
+    const luo_plan *plan = judged_plan->result->plan;
     const luo_pipeline *pl = &plan->pipelines[0];
     char h[17], zero[24], order[24], step[32] = "-", seen[16] = "-", bubble[16] = "-";
     if (plan->chunks > 1)
@@ -77,11 +80,12 @@ static void print_row(luo_cli *cli, const luo_uniform_call *call, int32_t i)
         snprintf(order, sizeof order, "%s", luo_sched_name(plan->schedule));
     snprintf(zero, sizeof zero, "%d%s%s", plan->zero, plan->zero == 3 ? " " : "",
              plan->zero == 3 ? luo_shard_name(plan->sharding.kind) : "");
-    if (j->step.seconds >= 0) {
-        snprintf(step, sizeof step, "%.6f", j->step.seconds);
+    if (judged_plan->step.seconds >= 0) {
+        snprintf(step, sizeof step, "%.6f", judged_plan->step.seconds);
         snprintf(seen, sizeof seen, "%.1f%%",
-                 100 * luo_plan_share_exposed(&j->step) / j->step.seconds);
-        snprintf(bubble, sizeof bubble, "%.1f%%", 100 * j->step.mean.bubble_s / j->step.seconds);
+                 100 * luo_plan_share_exposed(&judged_plan->step) / judged_plan->step.seconds);
+        snprintf(bubble, sizeof bubble, "%.1f%%",
+                 100 * judged_plan->step.mean.bubble_s / judged_plan->step.seconds);
     }
     fprintf(out,
             "%-4d %-16s %3d %3d %3d %4d%s %3d %-9s %-6s %-9s %-9s %12.6f %12s %6.1f%% %7s %6s"
@@ -90,20 +94,21 @@ static void print_row(luo_cli *cli, const luo_uniform_call *call, int32_t i)
             pl->stages[0].context_parallel, pl->nstages, plan->npipelines,
             is_dealt(plan) ? "d" : " ", pl->micro_batch_sequences, order,
             is_uneven(plan) ? "uneven" : "equal", luo_recompute_name(pl->stages[0].recompute), zero,
-            j->result->objective_s, step, 100 * memory_of(j), seen, bubble, luo_plan_file(cli, i));
+            judged_plan->result->objective_s, step, 100 * memory_of(judged_plan), seen, bubble,
+            luo_plan_file(cli, i));
 }
 
 static void print_why(FILE *out, const luo_uniform_call *call)
 {
     for (int32_t i = 0; i < luo_uniform_rows(call); i++) {
-        const luo_judged_plan *j = &call->plan[i];
-        luo_plan_share s[LUO_PLAN_SHARES];
-        const int n = list_shares(j, s);
+        const luo_judged_plan *plan = &call->plan[i];
+        luo_plan_share share[LUO_PLAN_SHARES];
+        const int n = list_shares(plan, share);
         fprintf(out, "why %d:", i + 1);
         for (int k = 0; k < n; k++)
-            if (s[k].seconds > 0)
-                fprintf(out, " %s %.1f%%", s[k].name, 100 * s[k].seconds / step_of(j));
-        fprintf(out, "; memory %.1f%%; limited by %s\n", 100 * memory_of(j), limit_of(j));
+            if (share[k].seconds > 0)
+                fprintf(out, " %s %.1f%%", share[k].name, 100 * share[k].seconds / step_of(plan));
+        fprintf(out, "; memory %.1f%%; limited by %s\n", 100 * memory_of(plan), limit_of(plan));
     }
 }
 
@@ -186,42 +191,43 @@ static void json_shape(luo_jsonw *json, const luo_plan *plan)
     luo_jsonw_text(json, "shard", plan->zero == 3 ? luo_shard_name(plan->sharding.kind) : NULL);
 }
 
-static void json_shares(luo_jsonw *json, const luo_judged_plan *p)
+static void json_shares(luo_jsonw *json, const luo_judged_plan *plan)
 {
-    luo_plan_share s[LUO_PLAN_SHARES];
-    const int n = list_shares(p, s);
+    luo_plan_share share[LUO_PLAN_SHARES];
+    const int n = list_shares(plan, share);
     luo_jsonw_open(json, "shares", '{');
-    for (int k = 0; k < n; k++) luo_jsonw_num(json, s[k].name, s[k].seconds / step_of(p), 9);
+    for (int k = 0; k < n; k++)
+        luo_jsonw_num(json, share[k].name, share[k].seconds / step_of(plan), 9);
     luo_jsonw_close(json);
-    luo_jsonw_text(json, "limited_by", limit_of(p));
+    luo_jsonw_text(json, "limited_by", limit_of(plan));
 }
 
 static void json_plan(luo_cli *cli, const luo_uniform_call *call, int32_t i)
 {
     luo_jsonw *json = &cli->json;
-    const luo_judged_plan *p = &call->plan[i];
-    const luo_uniform_result *r = p->result;
+    const luo_judged_plan *plan = &call->plan[i];
+    const luo_uniform_result *result = plan->result;
     luo_jsonw_open(json, NULL, '{');
-    luo_jsonw_hash(json, "plan_hash", luo_plan_hash(r->plan));
+    luo_jsonw_hash(json, "plan_hash", luo_plan_hash(result->plan));
     luo_jsonw_text(json, "file", luo_plan_file(cli, i));
-    luo_jsonw_num(json, "objective_s", r->objective_s, 9);
-    luo_jsonw_num(json, "bound_s", r->bound_s, 9);
-    luo_jsonw_num(json, "memory_ratio", memory_of(p), 9);
-    json_shape(json, r->plan);
-    luo_jsonw_int(json, "idle_devices", r->idle);
-    if (p->step.seconds >= 0)
-        luo_jsonw_num(json, "simulated_step_s", p->step.seconds, 9);
+    luo_jsonw_num(json, "objective_s", result->objective_s, 9);
+    luo_jsonw_num(json, "bound_s", result->bound_s, 9);
+    luo_jsonw_num(json, "memory_ratio", memory_of(plan), 9);
+    json_shape(json, result->plan);
+    luo_jsonw_int(json, "idle_devices", result->idle);
+    if (plan->step.seconds >= 0)
+        luo_jsonw_num(json, "simulated_step_s", plan->step.seconds, 9);
     else
         luo_jsonw_text(json, "simulated_step_s", NULL);
-    if (p->step.seconds >= 0)
-        luo_jsonw_num(json, "exposed_s", luo_plan_share_exposed(&p->step), 9);
+    if (plan->step.seconds >= 0)
+        luo_jsonw_num(json, "exposed_s", luo_plan_share_exposed(&plan->step), 9);
     else
         luo_jsonw_text(json, "exposed_s", NULL);
-    if (p->step.seconds >= 0)
-        luo_jsonw_num(json, "bubble_s", p->step.mean.bubble_s, 9);
+    if (plan->step.seconds >= 0)
+        luo_jsonw_num(json, "bubble_s", plan->step.mean.bubble_s, 9);
     else
         luo_jsonw_text(json, "bubble_s", NULL);
-    json_shares(json, p);
+    json_shares(json, plan);
     luo_jsonw_close(json);
 }
 

@@ -42,26 +42,28 @@ static const char *named_from(luo_cli *cli, const char *from, const char *path)
     return kept;
 }
 
-static luo_status check_plan(const luo_replay_files *f, const luo_plan *plan, const char *path,
+static luo_status check_plan(const luo_replay_files *files, const luo_plan *plan, const char *path,
                              luo_err *err)
 {
-    const luo_replay *r = f->replay;
-    bool fits = plan->npipelines == r->pipelines;
-    for (int32_t d = 0; d < plan->npipelines; d++) fits &= plan->pipelines[d].nstages == r->stages;
+    const luo_replay *replay = files->replay;
+    bool fits = plan->npipelines == replay->pipelines;
+    for (int32_t d = 0; d < plan->npipelines; d++)
+        fits &= plan->pipelines[d].nstages == replay->stages;
     if (fits) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "plan `%s` has %d pipelines, the first one of %d stages, and %d of %d were "
                        "recorded; the plan that `luoshu import stragglers` makes is expected.",
-                       path, plan->npipelines, plan->pipelines[0].nstages, r->pipelines, r->stages);
+                       path, plan->npipelines, plan->pipelines[0].nstages, replay->pipelines,
+                       replay->stages);
 }
 
-static void put_events(luo_str *text, const luo_replay_files *f, const luo_plan *plan)
+static void put_events(luo_str *text, const luo_replay_files *files, const luo_plan *plan)
 {
-    const luo_replay *r = f->replay;
+    const luo_replay *replay = files->replay;
     int32_t n = 0;
-    for (int32_t d = 0; d < r->pipelines; d++)
-        for (int32_t s = 0; s < r->stages; s++) {
-            const double ratio = f->figures->compute_ratio[(int64_t)d * r->stages + s];
+    for (int32_t d = 0; d < replay->pipelines; d++)
+        for (int32_t s = 0; s < replay->stages; s++) {
+            const double ratio = files->figures->compute_ratio[(int64_t)d * replay->stages + s];
             const luo_stage *stage = &plan->pipelines[d].stages[s];
             if (ratio <= SLOW) continue;
             luo_str_add(text, n++ ? "" : "events:\n");
@@ -71,7 +73,7 @@ static void put_events(luo_str *text, const luo_replay_files *f, const luo_plan 
         }
 }
 
-static luo_status put_scenario(luo_cli *cli, const luo_replay_files *f, const luo_plan *plan,
+static luo_status put_scenario(luo_cli *cli, const luo_replay_files *files, const luo_plan *plan,
                                const char *plan_path, const char *path, luo_str *text)
 {
     int64_t sequences = 0;
@@ -97,8 +99,8 @@ static luo_status put_scenario(luo_cli *cli, const luo_replay_files *f, const lu
         text,
         "\nextent: {steps: %d}\ndata:\n  batch: {sequences: %lld}\n  lengths: {kind: fixed, "
         "tokens: %lld}\npolicies:\n  - {name: static}\n  - {name: malleus}\n",
-        f->replay->steps, (long long)sequences, (long long)plan->sequence_tokens);
-    put_events(text, f, plan);
+        files->replay->steps, (long long)sequences, (long long)plan->sequence_tokens);
+    put_events(text, files, plan);
     return text->failed ? LUO_ENOMEM : LUO_OK;
 }
 
@@ -112,7 +114,7 @@ static luo_status write_own(luo_cli *cli, const char *path, luo_str *text, luo_e
     return luo_file_write_atomic(path, text->at, text->len, err);
 }
 
-luo_status luo_replay_files_scenario(luo_cli *cli, const luo_replay_files *f, const char *path,
+luo_status luo_replay_files_scenario(luo_cli *cli, const luo_replay_files *files, const char *path,
                                      luo_err *err)
 {
     luo_model *model;
@@ -120,14 +122,15 @@ luo_status luo_replay_files_scenario(luo_cli *cli, const luo_replay_files *f, co
     luo_plan *plan;
     luo_scenario *scenario;
     luo_str text = {0};
-    const char *plan_path = luo_args_get(
-        &cli->args, "plan", luo_arena_printf(cli->arena, "%splan.json", folder_of(cli, f->path)));
+    const char *plan_path =
+        luo_args_get(&cli->args, "plan",
+                     luo_arena_printf(cli->arena, "%splan.json", folder_of(cli, files->path)));
     if (!plan_path) return luo_err_nomem(err);
     LUO_TRY(luo_cli_model(cli, &model));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
     LUO_TRY(luo_cli_plan(cli, plan_path, model, cluster, &plan, NULL));
-    LUO_TRY(check_plan(f, plan, plan_path, err));
-    luo_status st = put_scenario(cli, f, plan, plan_path, path, &text);
+    LUO_TRY(check_plan(files, plan, plan_path, err));
+    luo_status st = put_scenario(cli, files, plan, plan_path, path, &text);
     st = st == LUO_OK ? write_own(cli, path, &text, err) : luo_err_nomem(err);
     luo_str_free(&text);
     LUO_TRY(st);

@@ -142,13 +142,13 @@ luo_status luo_child_begin(luo_cli *cli, const luo_session *session, int32_t ind
 {
     words w;
     luo_device_info device_info = {0};
-    luo_rundir *r;
+    luo_rundir *rundir;
     const char *at =
         luo_arena_printf(cli->arena, "%s/%s", dir, session->scenario->policies[index].label);
     if (!at) return luo_err_nomem(err);
     LUO_TRY(find_words(cli, session, index, &device_info, &w, err));
-    LUO_TRY(luo_rundir_open(at, &w.opts, &r, err));
-    luo_rundir_leave(r);
+    LUO_TRY(luo_rundir_open(at, &w.opts, &rundir, err));
+    luo_rundir_leave(rundir);
     return LUO_OK;
 }
 
@@ -198,8 +198,9 @@ static luo_status run(luo_cli *cli, const luo_session *session, int32_t index, l
 
 static void keep_notes(luo_child_slot *slot, const luo_diags *notes)
 {
-    for (const luo_diag *d = notes->first; d && slot->nnotes < LUO_NOTES_MAX; d = d->next)
-        snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%s", d->err.text);
+    for (const luo_diag *diag = notes->first; diag && slot->nnotes < LUO_NOTES_MAX;
+         diag = diag->next)
+        snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%s", diag->err.text);
 }
 
 typedef struct task { /* what a child is given */

@@ -66,16 +66,17 @@ static int run(const show *s, const char *const *words)
 
 static luo_status print_steps(const show *s)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     FILE *out = luo_cli_out(s->cli);
     luo_csv *csv =
         luo_result_table(s->cli->arena, s->real, LUO_TABLE_COMPARE_STEPS, &s->cli->diags);
     fprintf(out, "step  predicted s  measured s  error %%\n");
-    while (csv && luo_csv_next(csv, c))
-        fprintf(
-            out, "%4lld  %11.3f  %10.3f  %+7.1f\n", (long long)c[LUO_COL_COMPARE_STEPS_step].whole,
-            c[LUO_COL_COMPARE_STEPS_reference_s].number, c[LUO_COL_COMPARE_STEPS_other_s].number,
-            100 * c[LUO_COL_COMPARE_STEPS_error_ratio].number);
+    while (csv && luo_csv_next(csv, cell))
+        fprintf(out, "%4lld  %11.3f  %10.3f  %+7.1f\n",
+                (long long)cell[LUO_COL_COMPARE_STEPS_step].whole,
+                cell[LUO_COL_COMPARE_STEPS_reference_s].number,
+                cell[LUO_COL_COMPARE_STEPS_other_s].number,
+                100 * cell[LUO_COL_COMPARE_STEPS_error_ratio].number);
     return luo_csv_close(csv);
 }
 
@@ -107,8 +108,8 @@ static const char *last_error(const show *s)
     static const char mark[] = "error: ";
     char line[2048];
     const char *found = NULL;
-    FILE *f = fopen(s->log, "r");
-    while (f && fgets(line, sizeof line, f)) {
+    FILE *file = fopen(s->log, "r");
+    while (file && fgets(line, sizeof line, file)) {
         const char *at = strstr(line, mark);
         if (!at) continue;
         at += sizeof mark - 1;
@@ -116,7 +117,7 @@ static const char *last_error(const show *s)
         n -= n > 0 && at[n - 1] == '.';
         found = luo_arena_strndup(s->cli->arena, at, n);
     }
-    if (f) fclose(f);
+    if (file) fclose(file);
     return found ? found : "it said nothing";
 }
 
@@ -125,11 +126,11 @@ static const char *last_error(const show *s)
 /* Of a machine that does something else as well predictions are poor, but the run is right. */
 static luo_status all(const show *s, const char *dir, int *code, luo_err *err)
 {
-    luo_arena *a = s->cli->arena;
-    const char *scenario = luo_arena_printf(a, "%s/%s", dir, SCENARIO);
-    const char *machine = luo_arena_printf(a, "%s/machine", s->real);
-    const char *sim = luo_arena_printf(a, "%s/sim", s->real);
-    const char *host = luo_arena_printf(a, "%s/host", s->real);
+    luo_arena *arena = s->cli->arena;
+    const char *scenario = luo_arena_printf(arena, "%s/%s", dir, SCENARIO);
+    const char *machine = luo_arena_printf(arena, "%s/machine", s->real);
+    const char *sim = luo_arena_printf(arena, "%s/sim", s->real);
+    const char *host = luo_arena_printf(arena, "%s/host", s->real);
     if (!scenario || !machine || !sim || !host) return luo_err_nomem(err);
     const char *calibrate[] = {"luoshu", "calibrate", "--ranks", RANKS,     "--quick",
                                "--out",  machine,     "--force", "--quiet", NULL};
@@ -137,7 +138,7 @@ static luo_status all(const show *s, const char *dir, int *code, luo_err *err)
     if (*code != 0) return LUO_OK;
     char *whole = realpath(machine, NULL); /* paths in a scenario are relative to its file */
     const char *cluster =
-        whole ? luo_arena_printf(a, "cluster=%s/cluster-" RANKS ".yaml", whole) : NULL;
+        whole ? luo_arena_printf(arena, "cluster=%s/cluster-" RANKS ".yaml", whole) : NULL;
     free(whole);
     if (!cluster) return luo_err_nomem(err);
     const char *simulate[] = {"luoshu", "sim", scenario,  "--set",   cluster,

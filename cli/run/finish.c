@@ -18,11 +18,11 @@ luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, l
     if (!plots || !*folder) return luo_err_nomem(err);
     LUO_TRY(luo_file_make_own_dir(plots, err));
     LUO_TRY(luo_file_make_own_dir(*folder, err));
-    for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
-        if (strncmp(f->name, "plots/", 6) != 0) continue;
-        const char *path = luo_arena_printf(cli->arena, "%s/%s", *folder, f->name + 6);
+    for (const luo_embedded *embedded = luo_embedded_files; embedded->name; embedded++) {
+        if (strncmp(embedded->name, "plots/", 6) != 0) continue;
+        const char *path = luo_arena_printf(cli->arena, "%s/%s", *folder, embedded->name + 6);
         if (!path) return luo_err_nomem(err);
-        LUO_TRY(luo_file_write_own(path, f->text, strlen(f->text), err));
+        LUO_TRY(luo_file_write_own(path, embedded->text, strlen(embedded->text), err));
     }
     return LUO_OK;
 }

@@ -19,10 +19,11 @@ luo_progress luo_progress_new(const luo_cli *cli);
 /* All of them show a line with `eta 0:41` after 0.5 s and at most 10 times a second; of JSON one at
  * once and then two a second. */
 /* Shows `LABEL  12/60 rows  20 %  eta 0:41`. What is at work counts half of one that is done. */
-void luo_progress_count(luo_progress *p, const char *label, int64_t done, int64_t of,
+void luo_progress_count(luo_progress *progress, const char *label, int64_t done, int64_t of,
                         const char *what);
 /* Shows `auto  AT, 2/5 parts  14 simulated steps`. */
-void luo_progress_parts(luo_progress *p, const char *at, int64_t done, int64_t of, int32_t steps);
+void luo_progress_parts(luo_progress *progress, const char *at, int64_t done, int64_t of,
+                        int32_t steps);
 typedef struct luo_progress_of_run {
     const char *policy; /* its label */
     uint64_t seed;
@@ -33,6 +34,6 @@ typedef struct luo_progress_of_run {
 } luo_progress_of_run;
 /* Shows `POLICY  step 412/2000  t 3102 s  37x real time  2 events  eta 0:41`, t of duration_s where
  * steps are not known. */
-void luo_progress_run(luo_progress *p, const luo_progress_of_run *run);
-void luo_progress_erase(luo_progress *p);
+void luo_progress_run(luo_progress *progress, const luo_progress_of_run *run);
+void luo_progress_erase(luo_progress *progress);
 #endif

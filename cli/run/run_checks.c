@@ -25,24 +25,25 @@ luo_status luo_real_backend_of(const luo_args *args, const luo_real_backend **ou
     return LUO_OK;
 }
 
-luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *b, luo_err *err)
+luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *backend,
+                               luo_err *err)
 {
-    const char *refused = luo_dtype_name(b->refused);
+    const char *refused = luo_dtype_name(backend->refused);
     bool planner = false;
     for (int32_t i = 0; i < sc->npolicies; i++) {
         const luo_plan *plan = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
         planner |= !plan;
-        if (plan && plan->dtype == b->refused)
+        if (plan && plan->dtype == backend->refused)
             return luo_err_set(err, LUO_EINPUT,
                                "plan `%s` is in %s, and backend `%s` computes in "
                                "%s; give --dtype f32.",
-                               plan->name, refused, b->row->name, b->computes);
+                               plan->name, refused, backend->row->name, backend->computes);
     }
-    if (planner && sc->model->dtype == b->refused)
+    if (planner && sc->model->dtype == backend->refused)
         return luo_err_set(err, LUO_EINPUT,
                            "model `%s` is in %s, and backend `%s` computes in %s; "
                            "give --dtype f32.",
-                           sc->model->name, refused, b->row->name, b->computes);
+                           sc->model->name, refused, backend->row->name, backend->computes);
     return LUO_OK;
 }
 

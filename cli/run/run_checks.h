@@ -14,7 +14,8 @@ typedef struct luo_real_backend {
 /* By --backend; the first when it is not given. Errors: LUO_EUSAGE. */
 luo_status luo_real_backend_of(const luo_args *args, const luo_real_backend **out, luo_err *err);
 /* Plans and model are in a type that the backend computes in. Errors: LUO_EINPUT. */
-luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *b, luo_err *err);
+luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *backend,
+                               luo_err *err);
 /* Kernels compute the model, on sequences as long as data or plans have. Errors: LUO_EINPUT. */
 luo_status luo_run_check_model(const luo_scenario *sc, luo_err *err);
 /* No policy is a bound, which can only be simulated. Errors: LUO_EINPUT. */

@@ -25,11 +25,12 @@ static int got_signal(void)
 
 /* ---- the list ---- */
 
-static luo_status wrong_list(const luo_seeds *s, luo_err *err)
+static luo_status wrong_list(const luo_seeds *seeds, luo_err *err)
 {
     return luo_err_set(err, LUO_EUSAGE,
                        "`--seeds` is `%s`; a list like 1-8 or 1,3,9-12 of different seeds, %d at "
-                       "most, is expected.", s->text, LUO_SEEDS_MAX);
+                       "most, is expected.",
+                       seeds->text, LUO_SEEDS_MAX);
 }
 
 /* A decimal number without sign or space; false: there is none. */
@@ -43,33 +44,33 @@ static bool read_number(const char **at, uint64_t *out)
     return errno == 0 && *out <= INT64_MAX;
 }
 
-static luo_status add_seed(luo_cli *cli, luo_seeds *s, uint64_t seed, luo_err *err)
+static luo_status add_seed(luo_cli *cli, luo_seeds *seeds, uint64_t seed, luo_err *err)
 {
     const char *text = luo_arena_printf(cli->arena, "%llu", (unsigned long long)seed);
     if (!text) return luo_err_nomem(err);
-    for (int32_t i = 0; i < s->n; i++)
-        if (strcmp(s->seed[i], text) == 0) return wrong_list(s, err);
-    if (s->n == LUO_SEEDS_MAX) return wrong_list(s, err);
-    s->seed[s->n++] = text;
+    for (int32_t i = 0; i < seeds->n; i++)
+        if (strcmp(seeds->seed[i], text) == 0) return wrong_list(seeds, err);
+    if (seeds->n == LUO_SEEDS_MAX) return wrong_list(seeds, err);
+    seeds->seed[seeds->n++] = text;
     return LUO_OK;
 }
 
-luo_status luo_seeds_read(luo_cli *cli, luo_seeds *s, luo_err *err)
+luo_status luo_seeds_read(luo_cli *cli, luo_seeds *seeds, luo_err *err)
 {
-    const char *at = s->text;
-    s->seed = LUO_NEW_N(cli->arena, const char *, LUO_SEEDS_MAX);
-    if (!s->seed) return luo_err_nomem(err);
+    const char *at = seeds->text;
+    seeds->seed = LUO_NEW_N(cli->arena, const char *, LUO_SEEDS_MAX);
+    if (!seeds->seed) return luo_err_nomem(err);
     for (;; at++) {
         uint64_t lo, hi;
-        if (!read_number(&at, &lo)) return wrong_list(s, err);
+        if (!read_number(&at, &lo)) return wrong_list(seeds, err);
         hi = lo;
         if (*at == '-') {
             at++;
-            if (!read_number(&at, &hi) || hi < lo) return wrong_list(s, err);
+            if (!read_number(&at, &hi) || hi < lo) return wrong_list(seeds, err);
         }
-        for (uint64_t k = lo; k <= hi; k++) LUO_TRY(add_seed(cli, s, k, err));
+        for (uint64_t k = lo; k <= hi; k++) LUO_TRY(add_seed(cli, seeds, k, err));
         if (!*at) return LUO_OK;
-        if (*at != ',') return wrong_list(s, err);
+        if (*at != ',') return wrong_list(seeds, err);
     }
 }
 
@@ -229,19 +230,22 @@ static luo_status run_all(workers *f, int64_t jobs)
     return luo_status_exit(last) > luo_status_exit(st) ? last : st;
 }
 
-luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
+luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *seeds, luo_err *err)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     luo_set set;
     int64_t jobs;
-    workers f = {.cli = cli, .s = s, .process = LUO_NEW_N(cli->arena, luo_process, s->n),
-               .code = LUO_NEW_N(cli->arena, int, s->n), .progress = luo_progress_new(cli)};
-    void *closing = mmap(NULL, (size_t)s->n * sizeof *f.closing, PROT_READ | PROT_WRITE,
+    workers f = {.cli = cli,
+                 .s = seeds,
+                 .process = LUO_NEW_N(cli->arena, luo_process, seeds->n),
+                 .code = LUO_NEW_N(cli->arena, int, seeds->n),
+                 .progress = luo_progress_new(cli)};
+    void *closing = mmap(NULL, (size_t)seeds->n * sizeof *f.closing, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!f.process || !f.code || closing == MAP_FAILED) return luo_err_nomem(err);
     f.closing = closing;
     LUO_TRY(luo_args_int(&cli->args, "jobs", cores > 1 ? cores : 1, 1, 4096, &jobs, err));
-    LUO_TRY(luo_folder_take(cli, s->dir, false, s->ninputs, s->inputs, &set, err));
+    LUO_TRY(luo_folder_take(cli, seeds->dir, false, seeds->ninputs, seeds->inputs, &set, err));
     luo_cli_flush(cli);
     const luo_status st = run_all(&f, jobs);
     const bool whole = !got_signal() && (st == LUO_OK || st == LUO_ENO);

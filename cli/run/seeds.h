@@ -18,10 +18,10 @@ typedef struct luo_seeds {
 } luo_seeds;
 
 /* text -> seed[n]. Errors: LUO_EUSAGE. Owner: cli->arena. */
-luo_status luo_seeds_read(luo_cli *cli, luo_seeds *s, luo_err *err);
+luo_status luo_seeds_read(luo_cli *cli, luo_seeds *seeds, luo_err *err);
 /* --jobs of them at a time (as many as there are cores); then dir/compare.csv, seeds.csv, pairs.csv
  * and the figure `goodput`; prints the table. What a seed says goes to dir/seedK.log, which stays
  * where it failed. Errors: LUO_ENO a policy was lost in a seed; the worst of the seeds. A signal
  * ends all: exit 128 + n. */
-luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err);
+luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *seeds, luo_err *err);
 #endif

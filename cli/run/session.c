@@ -151,20 +151,21 @@ static luo_status worst(workers *f)
 {
     luo_status st = LUO_OK;
     for (int32_t i = 0; i < f->started; i++) {
-        const luo_child_slot *c = &f->slot[i];
-        for (int32_t k = 0; k < c->nnotes; k++) luo_cli_note(f->cli, LUO_WARNING, "%s", c->note[k]);
-        if (c->status == LUO_OK) continue;
-        if (c->status == LUO_ENO) { /* a result, told in the table; not a fault of the input */
-            luo_cli_note(f->cli, LUO_WARNING, "%s", c->err.text);
+        const luo_child_slot *slot = &f->slot[i];
+        for (int32_t k = 0; k < slot->nnotes; k++)
+            luo_cli_note(f->cli, LUO_WARNING, "%s", slot->note[k]);
+        if (slot->status == LUO_OK) continue;
+        if (slot->status == LUO_ENO) { /* a result, told in the table; not a fault of the input */
+            luo_cli_note(f->cli, LUO_WARNING, "%s", slot->err.text);
             if (st == LUO_OK) st = LUO_ENO;
             continue;
         }
         luo_diag *before = f->cli->diags.last;
-        luo_cli_fail(f->cli, c->status, &c->err);
+        luo_cli_fail(f->cli, slot->status, &slot->err);
         if (f->cli->diags.last != before && f->n > 1 && f->cli->diags.last)
-            luo_err_prefix(&f->cli->diags.last->err, c->status, "policy `%s`",
+            luo_err_prefix(&f->cli->diags.last->err, slot->status, "policy `%s`",
                            f->s->scenario->policies[i].label);
-        if (luo_status_exit(c->status) >= luo_status_exit(st)) st = c->status;
+        if (luo_status_exit(slot->status) >= luo_status_exit(st)) st = slot->status;
     }
     if (f->timed_out)
         st = luo_cli_error(f->cli, LUO_ETIMEOUT,
@@ -192,14 +193,14 @@ static luo_status open_workers(luo_cli *cli, const luo_session *session, workers
 static luo_status tell_manifests(workers *f, luo_err *err)
 {
     for (int32_t i = 0; i < f->n; i++) {
-        const luo_child_slot *c = &f->slot[i];
+        const luo_child_slot *slot = &f->slot[i];
         const char *dir = luo_child_dir(f->cli, f->s, i);
-        const bool failed = c->status != LUO_OK;
-        const int sig = got_signal() ? got_signal() : c->stopped;
+        const bool failed = slot->status != LUO_OK;
+        const int sig = got_signal() ? got_signal() : slot->stopped;
         if (!dir) return luo_err_nomem(err);
         LUO_TRY(luo_rundir_ended(dir, failed ? LUO_FAILED : LUO_INTERRUPTED,
-                                 failed ? luo_status_exit(c->status) : 128 + sig,
-                                 failed ? c->err.text : "It was stopped before it ended.", err));
+                                 failed ? luo_status_exit(slot->status) : 128 + sig,
+                                 failed ? slot->err.text : "It was stopped before it ended.", err));
     }
     return LUO_OK;
 }
@@ -222,34 +223,36 @@ static luo_status run_all(luo_cli *cli, workers *f, bool *whole)
 
 /* A plan that is given and that a policy cannot work on is told before others have run for long;
  * plans that are made are made for their policy. */
-static luo_status check_given(luo_cli *cli, const luo_session *s)
+static luo_status check_given(luo_cli *cli, const luo_session *session)
 {
     luo_status worst = LUO_OK;
     luo_err jobs = {0};
-    if (s->scenario->njobs > 0)
-        LUO_TRY(luo_cli_fail(cli, luo_jobs_accepts(&s->run, &jobs), &jobs));
-    for (int32_t i = 0; i < s->scenario->npolicies; i++) {
+    if (session->scenario->njobs > 0)
+        LUO_TRY(luo_cli_fail(cli, luo_jobs_accepts(&session->run, &jobs), &jobs));
+    for (int32_t i = 0; i < session->scenario->npolicies; i++) {
         luo_err err = {0};
-        const luo_policy_spec *spec = &s->scenario->policies[i];
-        const luo_plan *plan = spec->plan ? spec->plan : spec->planner ? NULL : s->scenario->plan;
+        const luo_policy_spec *spec = &session->scenario->policies[i];
+        const luo_plan *plan = spec->plan      ? spec->plan
+                               : spec->planner ? NULL
+                                               : session->scenario->plan;
         if (!plan) continue;
-        const luo_status st = luo_policy_accepts(s->scenario, spec, plan, &err);
-        if (s->scenario->npolicies > 1) luo_err_prefix(&err, st, "policy `%s`", spec->label);
+        const luo_status st = luo_policy_accepts(session->scenario, spec, plan, &err);
+        if (session->scenario->npolicies > 1) luo_err_prefix(&err, st, "policy `%s`", spec->label);
         luo_cli_fail(cli, st, &err);
         if (luo_status_exit(st) > luo_status_exit(worst)) worst = st;
     }
     return worst;
 }
 
-luo_status luo_session_run(luo_cli *cli, const luo_session *s)
+luo_status luo_session_run(luo_cli *cli, const luo_session *session)
 {
     workers f = {0};
-    luo_set own = {0}, *set = s->set ? s->set : &own;
+    luo_set own = {0}, *set = session->set ? session->set : &own;
     luo_err err = {0};
     bool whole = false;
-    luo_status st = check_given(cli, s);
-    if (st == LUO_OK) st = luo_cli_fail(cli, open_folder(cli, s, set, &err), &err);
-    if (st == LUO_OK) st = open_workers(cli, s, &f);
+    luo_status st = check_given(cli, session);
+    if (st == LUO_OK) st = luo_cli_fail(cli, open_folder(cli, session, set, &err), &err);
+    if (st == LUO_OK) st = open_workers(cli, session, &f);
     if (st == LUO_OK) st = run_all(cli, &f, &whole);
     const luo_folder_end end = whole ? LUO_FOLDER_WHOLE : LUO_FOLDER_PART;
     const luo_status closed = luo_cli_fail(cli, luo_folder_give(cli, set, end, &err), &err);

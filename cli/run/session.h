@@ -29,5 +29,5 @@ typedef struct luo_session {
 /* Fills dir/POLICY/ for every policy, then compare.csv, compare.json and plots/; prints the table
  * and the paths. Errors are in cli->diags: LUO_ENO a policy lost; LUO_ETIMEOUT --limit-s; the
  * worst of the runs. Signals: the rows written so far stay; exit 128 + n. */
-luo_status luo_session_run(luo_cli *cli, const luo_session *s);
+luo_status luo_session_run(luo_cli *cli, const luo_session *session);
 #endif

@@ -163,17 +163,17 @@ static luo_status read_opts(luo_cli *cli, luo_session *session, luo_exec_options
 
 /* ---- the scenario as this run has it ---- */
 
-static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const luo_real_backend *b, bool bare,
-                             luo_err *err)
+static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const luo_real_backend *backend,
+                             bool bare, luo_err *err)
 {
     static const char *const names[] = {LUO_DTYPE_LIST(LUO_WORD_TEXT)};
     int which;
     LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, LUO_DTYPES, &which, err));
-    if (!luo_args_has(&cli->args, "dtype")) return luo_run_check_dtype(sc, b, err);
-    if ((luo_dtype)which == b->refused)
+    if (!luo_args_has(&cli->args, "dtype")) return luo_run_check_dtype(sc, backend, err);
+    if ((luo_dtype)which == backend->refused)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--dtype` is `%s`, and backend `%s` computes in %s; give one of them.",
-                           names[which], b->row->name, b->computes);
+                           names[which], backend->row->name, backend->computes);
     LUO_TRY(luo_inputs_dtype(cli, sc, (luo_dtype)which, err));
     if (bare) sc->hash = luo_plan_hash(sc->plan);
     return LUO_OK;
@@ -213,7 +213,7 @@ static luo_status one_host(luo_cli *cli, const luo_exec_options *options, luo_er
                        hosts.n, hosts.at[0], hosts.at[1]);
 }
 
-static luo_status adjust(luo_cli *cli, luo_session *session, const luo_real_backend *b,
+static luo_status adjust(luo_cli *cli, luo_session *session, const luo_real_backend *backend,
                          luo_exec_options *options, luo_err *err)
 {
     luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
@@ -222,7 +222,7 @@ static luo_status adjust(luo_cli *cli, luo_session *session, const luo_real_back
     session->scenario = sc;
     LUO_TRY(luo_run_check_bounds(sc, err));
     LUO_TRY(luo_run_check_model(sc, err));
-    LUO_TRY(take_dtype(cli, sc, b, session->bare, err));
+    LUO_TRY(take_dtype(cli, sc, backend, session->bare, err));
     LUO_TRY(take_restarts(cli, session, options, err));
     LUO_TRY(take_checkpoints(cli, sc, err));
     if (options->ranks > sc->cluster->ndevices)
@@ -291,15 +291,15 @@ static luo_status run(luo_cli *cli, luo_err *err)
 {
     luo_session session = {0};
     luo_exec_options options = {0};
-    const luo_real_backend *b = NULL;
+    const luo_real_backend *backend = NULL;
     luo_rendezvous rendezvous;
     LUO_TRY(read_opts(cli, &session, &options, err));
-    LUO_TRY(find_backend(cli, &session, &b, err));
-    options.gpus = b->gpus;
+    LUO_TRY(find_backend(cli, &session, &backend, err));
+    options.gpus = backend->gpus;
     LUO_TRY(gpu_options(cli, &options, err));
-    LUO_TRY(luo_machine_rank_program(cli->arena, b->program, &options.program, err));
+    LUO_TRY(luo_machine_rank_program(cli->arena, backend->program, &options.program, err));
     LUO_TRY(luo_inputs_read(cli, &session, cli->args.files[0], err));
-    LUO_TRY(adjust(cli, &session, b, &options, err));
+    LUO_TRY(adjust(cli, &session, backend, &options, err));
     LUO_TRY(rank_inputs(cli, &session, &options, err));
     LUO_TRY(luo_inputs_dir(cli, &session, NULL, err));
     if (options.launcher == LUO_LAUNCH_NONE) {

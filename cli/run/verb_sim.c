@@ -99,12 +99,12 @@ static luo_status make_folders(luo_cli *cli, const char *path, size_t own, luo_e
 /* The built-in inputs are written beside the results, so that they can be changed and run again. */
 static luo_status write_inputs(luo_cli *cli, const char *dir, const char **scenario, luo_err *err)
 {
-    for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
-        const char *path = luo_arena_printf(cli->arena, "%s/inputs/%s", dir, f->name);
+    for (const luo_embedded *embedded = luo_embedded_files; embedded->name; embedded++) {
+        const char *path = luo_arena_printf(cli->arena, "%s/inputs/%s", dir, embedded->name);
         if (!path) return luo_err_nomem(err);
         LUO_TRY(make_folders(cli, path, strlen(dir) + 1, err));
-        LUO_TRY(luo_file_write_own(path, f->text, strlen(f->text), err));
-        if (strcmp(f->name, "scenarios/demo/demo.yaml") == 0) *scenario = path;
+        LUO_TRY(luo_file_write_own(path, embedded->text, strlen(embedded->text), err));
+        if (strcmp(embedded->name, "scenarios/demo/demo.yaml") == 0) *scenario = path;
     }
     return *scenario ? LUO_OK : luo_err_set(err, LUO_EBUG, "the demo is not in this build.");
 }

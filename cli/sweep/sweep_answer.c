@@ -4,8 +4,8 @@
 #include "cli/sweep/sweep_job.h"
 #include "core/io/files.h"
 
-static luo_status write_answer(luo_sweep_job *job, const luo_sweep_answer *a, const char *question,
-                               const char *answer, luo_err *err)
+static luo_status write_answer(luo_sweep_job *job, const luo_sweep_answer *sweep_answer,
+                               const char *question, const char *answer, luo_err *err)
 {
     luo_str text = {0};
     luo_jsonw json = luo_jsonw_start(&text);
@@ -15,8 +15,11 @@ static luo_status write_answer(luo_sweep_job *job, const luo_sweep_answer *a, co
     luo_jsonw_text(&json, "question", question);
     luo_jsonw_text(&json, "condition", job->least ? job->condition.text : NULL);
     luo_jsonw_text(&json, "answer", answer);
-    luo_status st = luo_sweep_json(job->cli->arena, &job->grid, a, LUO_SWEEP_KEPT, &json, err);
-    luo_jsonw_int(&json, "more_cases", a->ncases > LUO_SWEEP_KEPT ? a->ncases - LUO_SWEEP_KEPT : 0);
+    luo_status st =
+        luo_sweep_json(job->cli->arena, &job->grid, sweep_answer, LUO_SWEEP_KEPT, &json, err);
+    luo_jsonw_int(&json, "more_cases",
+                  sweep_answer->ncases > LUO_SWEEP_KEPT ? sweep_answer->ncases - LUO_SWEEP_KEPT
+                                                        : 0);
     luo_jsonw_close(&json);
     luo_str_addc(&text, '\n');
     if (st == LUO_OK)
@@ -26,8 +29,8 @@ static luo_status write_answer(luo_sweep_job *job, const luo_sweep_answer *a, co
     return st;
 }
 
-luo_status luo_sweep_job_tell(luo_sweep_job *job, const luo_sweep_answer *a, const char *answer,
-                              luo_err *err)
+luo_status luo_sweep_job_tell(luo_sweep_job *job, const luo_sweep_answer *sweep_answer,
+                              const char *answer, luo_err *err)
 {
     luo_str question = {0};
     luo_status st =
@@ -35,12 +38,12 @@ luo_status luo_sweep_job_tell(luo_sweep_job *job, const luo_sweep_answer *a, con
     fputs(answer, luo_cli_out(job->cli));
     luo_jsonw_text(&job->cli->json, "question", luo_str_get(&question));
     luo_jsonw_text(&job->cli->json, "answer", answer);
-    if (st == LUO_OK) st = write_answer(job, a, luo_str_get(&question), answer, err);
+    if (st == LUO_OK) st = write_answer(job, sweep_answer, luo_str_get(&question), answer, err);
     luo_str_free(&question);
     return st;
 }
 
-luo_status luo_sweep_job_draw(luo_sweep_job *job, const luo_sweep_answer *a, int32_t *drawn,
+luo_status luo_sweep_job_draw(luo_sweep_job *job, const luo_sweep_answer *answer, int32_t *drawn,
                               luo_err *err)
 {
     luo_cli *cli = job->cli;
@@ -49,7 +52,7 @@ luo_status luo_sweep_job_draw(luo_sweep_job *job, const luo_sweep_answer *a, int
     const char *plots = luo_arena_printf(cli->arena, "%s/plots", job->folder.dir);
     if (!plots) return luo_err_nomem(err);
     LUO_TRY(luo_file_make_own_dir(plots, err));
-    LUO_TRY(luo_sweep_plotdata(cli->arena, plots, &job->grid, a, &keys, err));
+    LUO_TRY(luo_sweep_plotdata(cli->arena, plots, &job->grid, answer, &keys, err));
     if (!job->plots || keys == 0) return LUO_OK;
     const luo_plot_opts how = {.dir = job->folder.dir, .svg_alone = true};
     const luo_status st = luo_cli_draw(cli, &how, &made);

@@ -23,15 +23,15 @@ typedef struct luo_sweep_folder { /* all zero: none */
 /* definition: of luo_sweep_define. With --force what another sweep left is removed first. Errors:
  * LUO_EUSAGE another sweep or other files are there and not --force, or a process has this part;
  * LUO_EIO; LUO_ENOMEM; of reading journals, in cli->diags. */
-luo_status luo_sweep_folder_open(luo_sweep_folder *f, const char *definition, luo_err *err);
+luo_status luo_sweep_folder_open(luo_sweep_folder *folder, const char *definition, luo_err *err);
 /* The rows of a unit, on disk when it returns. Errors: LUO_EIO; LUO_ENOMEM. */
-luo_status luo_sweep_folder_put(luo_sweep_folder *f, const luo_sweep_row *rows, int32_t n,
+luo_status luo_sweep_folder_put(luo_sweep_folder *folder, const luo_sweep_row *rows, int32_t n,
                                 luo_err *err);
 /* Reads what all parts have by now; with at least `units` units (0: whatever there is) writes
  * sweep.csv, and rows are sorted. *missing: units that are not there; then nothing is written.
  * Errors: LUO_EIO; LUO_ENOMEM. */
-luo_status luo_sweep_folder_merge(luo_sweep_folder *f, int64_t units, int64_t *missing,
+luo_status luo_sweep_folder_merge(luo_sweep_folder *folder, int64_t units, int64_t *missing,
                                   luo_err *err);
 /* Safe on one that is all zero. Errors: LUO_EIO of the journal. */
-luo_status luo_sweep_folder_close(luo_sweep_folder *f, luo_err *err);
+luo_status luo_sweep_folder_close(luo_sweep_folder *folder, luo_err *err);
 #endif

@@ -117,9 +117,10 @@ static luo_status read_first(luo_sweep_job *job, luo_err *err)
         first_err = here;
         st = got;
     }
-    for (const luo_diag *d = first.first; d; d = d->next)
-        luo_diags_add(&job->cli->diags, d->severity, d->err.st, *d->err.path ? d->err.path : NULL,
-                      d->err.line, d->err.col, "%s", d->err.text);
+    for (const luo_diag *diag = first.first; diag; diag = diag->next)
+        luo_diags_add(&job->cli->diags, diag->severity, diag->err.st,
+                      *diag->err.path ? diag->err.path : NULL, diag->err.line, diag->err.col, "%s",
+                      diag->err.text);
     *err = first_err;
     return st;
 }
@@ -160,11 +161,11 @@ static int64_t count_cores(void)
 luo_status luo_sweep_job_read(luo_sweep_job *job, luo_err *err)
 {
     const luo_args *args = &job->cli->args;
-    luo_session *s = LUO_NEW(job->cli->arena, luo_session);
+    luo_session *session = LUO_NEW(job->cli->arena, luo_session);
     int64_t jobs;
     bool ranges;
     luo_file_kind kind;
-    if (!s) return luo_err_nomem(err);
+    if (!session) return luo_err_nomem(err);
     LUO_TRY(luo_file_kind_of(job->path, &kind, &job->cli->diags));
     if (kind != LUO_FILE_SCENARIO)
         return luo_err_set(err, LUO_EUSAGE,
@@ -178,14 +179,15 @@ luo_status luo_sweep_job_read(luo_sweep_job *job, luo_err *err)
     LUO_TRY(check_least(job, err));
     LUO_TRY(read_seeds(job, err));
     LUO_TRY(luo_sweep_count(&job->grid, &job->cells, err));
-    LUO_TRY(luo_inputs_simulator(job->cli, s, err));
-    s->run.work = &job->cli->work;
-    s->run.trace.kind = LUO_TRACE_NONE;
-    s->run.range = ranges && job->grid.nseeds <= 1 && !job->least; /* else seeds say how sure */
+    LUO_TRY(luo_inputs_simulator(job->cli, session, err));
+    session->run.work = &job->cli->work;
+    session->run.trace.kind = LUO_TRACE_NONE;
+    session->run.range =
+        ranges && job->grid.nseeds <= 1 && !job->least; /* else seeds say how sure */
     job->units = (luo_sweep_units){.cli = job->cli,
                                    .path = job->path,
                                    .grid = &job->grid,
-                                   .run = &s->run,
+                                   .run = &session->run,
                                    .jobs = (int32_t)jobs};
     LUO_TRY(read_first(job, err));
     LUO_TRY(settle_seeds(job, err));
@@ -202,21 +204,21 @@ luo_status luo_sweep_job_define(luo_sweep_job *job, luo_str *out, luo_err *err)
                                         "limit", "set",          "steps", "stack",    "ranges"};
     const luo_args *args = &job->cli->args;
     const char **settings = LUO_NEW_N(job->cli->arena, const char *, args->nset);
-    luo_sweep_definition d = {
+    luo_sweep_definition definition = {
         .version = luo_arena_printf(job->cli->arena, LUO_VERSION " %s", luo_build_git),
         .scenario = job->first.scenario->name,
         .scenario_hash = job->first.scenario->hash,
         .path = job->path,
         .settings = settings};
-    if (!d.version || (args->nset > 0 && !settings)) return luo_err_nomem(err);
+    if (!definition.version || (args->nset > 0 && !settings)) return luo_err_nomem(err);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         for (int i = 0; i < args->nset; i++) {
             if (strcmp(args->set[i].option->name, names[k]) != 0) continue;
-            settings[d.nsettings] =
+            settings[definition.nsettings] =
                 luo_arena_printf(job->cli->arena, "%s=%s", names[k], args->set[i].value);
-            if (!settings[d.nsettings++]) return luo_err_nomem(err);
+            if (!settings[definition.nsettings++]) return luo_err_nomem(err);
         }
-    return luo_sweep_define(job->cli->arena, &job->grid, &d, out, err);
+    return luo_sweep_define(job->cli->arena, &job->grid, &definition, out, err);
 }
 
 /* ---- parts ---- */

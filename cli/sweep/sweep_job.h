@@ -34,10 +34,10 @@ luo_status luo_sweep_job_run(luo_sweep_job *job, const int64_t *unit, int64_t n,
 luo_status luo_sweep_job_judge(luo_sweep_job *job, luo_sweep_answer *out, luo_err *err);
 /* sweep_answer.c: prints the sentences, and keeps question, sentences and cases in
  * sweep-answer.json. Errors: LUO_EIO; LUO_ENOMEM. */
-luo_status luo_sweep_job_tell(luo_sweep_job *job, const luo_sweep_answer *a, const char *answer,
-                              luo_err *err);
+luo_status luo_sweep_job_tell(luo_sweep_job *job, const luo_sweep_answer *sweep_answer,
+                              const char *answer, luo_err *err);
 /* plots/swept.csv and, unless --plots off, a figure a key. *drawn grows by the files. Errors:
  * LUO_EIO; LUO_ENOMEM; of figures, in cli->diags. */
-luo_status luo_sweep_job_draw(luo_sweep_job *job, const luo_sweep_answer *a, int32_t *drawn,
+luo_status luo_sweep_job_draw(luo_sweep_job *job, const luo_sweep_answer *answer, int32_t *drawn,
                               luo_err *err);
 #endif

@@ -55,16 +55,16 @@ typedef struct pool {
 
 /* ---- in a worker ---- */
 
-luo_status luo_sweep_unit_read(luo_cli *cli, const luo_sweep_units *u, int64_t unit,
+luo_status luo_sweep_unit_read(luo_cli *cli, const luo_sweep_units *units, int64_t unit,
                                luo_session *out, luo_err *err)
 {
-    const char **more = LUO_NEW_N(cli->arena, const char *, u->grid->nkeys + 1);
+    const char **more = LUO_NEW_N(cli->arena, const char *, units->grid->nkeys + 1);
     if (!more) return luo_err_nomem(err);
-    *out = (luo_session){.run = *u->run, .nmore = u->grid->nkeys, .more = more};
-    if (u->grid->nseeds > 0) out->seed = u->grid->seed[unit % u->grid->nseeds];
-    const int64_t cell = unit / (u->grid->nseeds > 0 ? u->grid->nseeds : 1);
-    LUO_TRY(luo_sweep_overrides(cli->arena, u->grid, cell, more, err));
-    return luo_inputs_read(cli, out, u->path, err);
+    *out = (luo_session){.run = *units->run, .nmore = units->grid->nkeys, .more = more};
+    if (units->grid->nseeds > 0) out->seed = units->grid->seed[unit % units->grid->nseeds];
+    const int64_t cell = unit / (units->grid->nseeds > 0 ? units->grid->nseeds : 1);
+    LUO_TRY(luo_sweep_overrides(cli->arena, units->grid, cell, more, err));
+    return luo_inputs_read(cli, out, units->path, err);
 }
 
 /* Is that no fault of what was swept? */
@@ -97,21 +97,21 @@ typedef struct result { /* of a policy */
     bool measured;
 } result;
 
-static luo_status keep_summary(void *ctx, const luo_run_summary *s, luo_err *err)
+static luo_status keep_summary(void *ctx, const luo_run_summary *summary, luo_err *err)
 {
     result *r = ctx;
     luo_sweep_row *row = &r->m.row;
     (void)err;
-    row->steps = s->steps_done;
-    row->total_s = s->total_s;
-    row->step_mean_s = s->step_mean_s;
-    row->mfu_ratio = s->mfu_ratio;
-    row->lost_s = s->total_s - luo_parts_total(&s->time);
-    row->peak_memory_ratio = s->peak_memory_ratio;
-    if (s->range) row->low_s = luo_time_range_low(s->range, s->step_mean_s);
-    if (s->range) row->high_s = luo_time_range_high(s->range, s->step_mean_s);
-    r->kept_tokens = (double)s->kept_tokens;
-    r->extent_s = s->extent_s;
+    row->steps = summary->steps_done;
+    row->total_s = summary->total_s;
+    row->step_mean_s = summary->step_mean_s;
+    row->mfu_ratio = summary->mfu_ratio;
+    row->lost_s = summary->total_s - luo_parts_total(&summary->time);
+    row->peak_memory_ratio = summary->peak_memory_ratio;
+    if (summary->range) row->low_s = luo_time_range_low(summary->range, summary->step_mean_s);
+    if (summary->range) row->high_s = luo_time_range_high(summary->range, summary->step_mean_s);
+    r->kept_tokens = (double)summary->kept_tokens;
+    r->extent_s = summary->extent_s;
     r->measured = true;
     return LUO_OK;
 }
@@ -141,17 +141,17 @@ static bool send_error(const pool *p, int64_t unit, luo_status st, const luo_err
     return send_row(p, &m) && !m.fatal;
 }
 
-static luo_status run_policies(const pool *p, const luo_session *s, int64_t unit, result *r,
+static luo_status run_policies(const pool *p, const luo_session *session, int64_t unit, result *r,
                                luo_err *err)
 {
-    const luo_scenario *sc = s->scenario;
+    const luo_scenario *sc = session->scenario;
     for (int32_t i = 0; i < sc->npolicies; i++) {
         const luo_sink sink = {.ctx = &r[i], .summary = keep_summary};
         luo_err own = {0};
         r[i].m.row = empty_row(p->u->grid, unit);
         r[i].m.row.policies = sc->npolicies;
         snprintf(r[i].m.policy, LABEL, "%s", sc->policies[i].label);
-        const luo_status st = luo_run_policy(sc, i, &s->run, &sink, &own);
+        const luo_status st = luo_run_policy(sc, i, &session->run, &sink, &own);
         if (is_ours(st)) {
             *err = own;
             return st;
@@ -166,9 +166,9 @@ static luo_status run_policies(const pool *p, const luo_session *s, int64_t unit
 /* The first error of the files, if it stands there and not in err. */
 static void find_error(const luo_cli *cli, luo_err *err)
 {
-    const luo_diag *d = cli->diags.first;
-    while (d && d->severity != LUO_ERROR) d = d->next;
-    if (!err->text[0] && d) *err = d->err;
+    const luo_diag *diag = cli->diags.first;
+    while (diag && diag->severity != LUO_ERROR) diag = diag->next;
+    if (!err->text[0] && diag) *err = diag->err;
 }
 
 /* False: the worker cannot go on. */
@@ -326,19 +326,19 @@ static void listen_all(pool *p, struct pollfd *fds)
     luo_progress_erase(&progress);
 }
 
-luo_status luo_sweep_units_run(const luo_sweep_units *u, const int64_t *unit, int64_t n,
+luo_status luo_sweep_units_run(const luo_sweep_units *units, const int64_t *unit, int64_t n,
                                luo_err *err)
 {
-    const int32_t most = n < u->jobs ? (int32_t)n : u->jobs;
+    const int32_t most = n < units->jobs ? (int32_t)n : units->jobs;
     const size_t bytes = sizeof(shared) + (size_t)most * sizeof(int64_t);
-    pool p = {.u = u, .unit = unit, .n = n, .err = err};
+    pool p = {.u = units, .unit = unit, .n = n, .err = err};
     if (n == 0) return LUO_OK;
-    p.w = LUO_NEW_N(u->cli->arena, worker, most);
-    struct pollfd *fds = LUO_NEW_N(u->cli->arena, struct pollfd, most);
+    p.w = LUO_NEW_N(units->cli->arena, worker, most);
+    struct pollfd *fds = LUO_NEW_N(units->cli->arena, struct pollfd, most);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!p.w || !fds || memory == MAP_FAILED) return luo_err_nomem(err);
     p.s = memory;
-    luo_cli_flush(u->cli);
+    luo_cli_flush(units->cli);
     fflush(NULL);
     for (; p.number < most; p.number++) {
         atomic_store(&p.s->at[p.number], unit[p.number]);

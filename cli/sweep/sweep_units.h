@@ -17,11 +17,11 @@ typedef struct luo_sweep_units {
 
 /* Reads the scenario of a unit. cli: arena and diags are the unit's own. Errors: those of
  * luo_inputs_read, told in cli->diags or err. */
-luo_status luo_sweep_unit_read(luo_cli *cli, const luo_sweep_units *u, int64_t unit,
+luo_status luo_sweep_unit_read(luo_cli *cli, const luo_sweep_units *units, int64_t unit,
                                luo_session *out, luo_err *err);
 /* Runs unit[0..n), in any order. What a scenario or a plan is at fault for stands in its row. Stops
  * when this process is asked to end (luo_process_asked), with LUO_OK. Errors are those of this
  * machine: LUO_EBACKEND a process was ended; LUO_EIO; LUO_ENOMEM; of put. */
-luo_status luo_sweep_units_run(const luo_sweep_units *u, const int64_t *unit, int64_t n,
+luo_status luo_sweep_units_run(const luo_sweep_units *units, const int64_t *unit, int64_t n,
                                luo_err *err);
 #endif

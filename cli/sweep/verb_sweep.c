@@ -33,10 +33,10 @@ luo_status luo_sweep_job_judge(luo_sweep_job *job, luo_sweep_answer *out, luo_er
 static luo_status run_part(luo_sweep_job *job, luo_err *err)
 {
     const int64_t units = job->cells * job->grid.nseeds;
-    const luo_sweep_folder *f = &job->folder;
-    int64_t *unit = LUO_NEW_N(job->cli->arena, int64_t, units / f->parts + 1), n = 0;
+    const luo_sweep_folder *folder = &job->folder;
+    int64_t *unit = LUO_NEW_N(job->cli->arena, int64_t, units / folder->parts + 1), n = 0;
     if (!unit) return luo_err_nomem(err);
-    for (int64_t i = f->part - 1; i < units; i += f->parts) unit[n++] = i;
+    for (int64_t i = folder->part - 1; i < units; i += folder->parts) unit[n++] = i;
     return luo_sweep_job_run(job, unit, n, err);
 }
 
@@ -44,21 +44,23 @@ static luo_status run_part(luo_sweep_job *job, luo_err *err)
 
 static luo_status answer(luo_sweep_job *job, luo_err *err)
 {
-    luo_sweep_answer a;
+    luo_sweep_answer sweep_answer;
     luo_str text = {0};
     int32_t drawn = 0;
-    LUO_TRY(luo_sweep_job_judge(job, &a, err));
-    luo_status st = luo_sweep_say(job->cli->arena, &job->grid, &a, &text, err);
-    if (st == LUO_OK) st = luo_sweep_job_tell(job, &a, luo_str_get(&text), err);
+    LUO_TRY(luo_sweep_job_judge(job, &sweep_answer, err));
+    luo_status st = luo_sweep_say(job->cli->arena, &job->grid, &sweep_answer, &text, err);
+    if (st == LUO_OK) st = luo_sweep_job_tell(job, &sweep_answer, luo_str_get(&text), err);
     luo_str_free(&text);
-    if (st == LUO_OK) st = luo_sweep_say_cases(job->cli->arena, &job->grid, &a, &text, err);
+    if (st == LUO_OK)
+        st = luo_sweep_say_cases(job->cli->arena, &job->grid, &sweep_answer, &text, err);
     fputs(luo_str_get(&text), luo_cli_out(job->cli));
     luo_str_free(&text);
     if (st == LUO_OK)
-        st = luo_sweep_json(job->cli->arena, &job->grid, &a, a.ncases, &job->cli->json, err);
-    if (st == LUO_OK) st = luo_sweep_job_draw(job, &a, &drawn, err);
+        st = luo_sweep_json(job->cli->arena, &job->grid, &sweep_answer, sweep_answer.ncases,
+                            &job->cli->json, err);
+    if (st == LUO_OK) st = luo_sweep_job_draw(job, &sweep_answer, &drawn, err);
     luo_cli_tell_place(job->cli, job->folder.dir, drawn);
-    if (st != LUO_OK || a.failed < a.nrows) return st;
+    if (st != LUO_OK || sweep_answer.failed < sweep_answer.nrows) return st;
     return luo_cli_error(job->cli, LUO_ENO,
                          "no run has figures; values that can be simulated are "
                          "expected.");
@@ -67,7 +69,7 @@ static luo_status answer(luo_sweep_job *job, luo_err *err)
 /* Whoever finds that nothing is missing makes the table. */
 static luo_status finish(luo_sweep_job *job, luo_err *err)
 {
-    const luo_sweep_folder *f = &job->folder;
+    const luo_sweep_folder *folder = &job->folder;
     const int64_t units = job->cells * job->grid.nseeds;
     int64_t missing;
     LUO_TRY(luo_sweep_folder_merge(&job->folder, units, &missing, err));
@@ -76,7 +78,7 @@ static luo_status finish(luo_sweep_job *job, luo_err *err)
     fprintf(luo_cli_out(job->cli),
             "part %d of %d is done; %lld of %lld cells and seeds are missing, which other parts "
             "have.\n",
-            (int)f->part, (int)f->parts, (long long)missing, (long long)units);
+            (int)folder->part, (int)folder->parts, (long long)missing, (long long)units);
     return LUO_OK;
 }
 
@@ -89,22 +91,22 @@ static luo_status sweep(luo_sweep_job *job, luo_err *err)
 
 static luo_status open_folder(luo_sweep_job *job, luo_err *err)
 {
-    luo_sweep_folder *f = &job->folder;
+    luo_sweep_folder *folder = &job->folder;
     luo_str definition = {0};
     const char *name = luo_arena_printf(job->cli->arena, "%s-sweep", job->first.scenario->name);
     if (!name) return luo_err_nomem(err);
-    f->cli = job->cli;
-    f->grid = &job->grid;
-    f->dir = luo_args_get(&job->cli->args, "out", name);
-    LUO_TRY(luo_sweep_job_part(job->cli, &f->part, &f->parts, err));
-    if (job->least && f->parts > 1)
+    folder->cli = job->cli;
+    folder->grid = &job->grid;
+    folder->dir = luo_args_get(&job->cli->args, "out", name);
+    LUO_TRY(luo_sweep_job_part(job->cli, &folder->part, &folder->parts, err));
+    if (job->least && folder->parts > 1)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--least` asks one value after the other; one part "
                            "alone is expected.");
     luo_status st = luo_sweep_job_define(job, &definition, err);
-    if (st == LUO_OK) st = luo_sweep_folder_open(f, luo_str_get(&definition), err);
+    if (st == LUO_OK) st = luo_sweep_folder_open(folder, luo_str_get(&definition), err);
     luo_str_free(&definition);
-    luo_jsonw_text(&job->cli->json, "out", f->dir);
+    luo_jsonw_text(&job->cli->json, "out", folder->dir);
     return st;
 }
 

@@ -33,7 +33,7 @@ typedef struct call {
 static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
 {
     const luo_args *args = &cli->args;
-    luo_gmp_opts *o = &c->opts;
+    luo_gmp_opts *opts = &c->opts;
     int64_t parts, rounds, seed, batch;
     LUO_TRY(luo_args_int(args, "workers", 1, 1, LUO_GMP_PARTS, &parts, err));
     LUO_TRY(luo_args_int(args, "per-node", 1, 1, LUO_GMP_PARTS, &c->per_node, err));
@@ -43,51 +43,51 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
     LUO_TRY(luo_args_int(args, "pull-bound", 100, 0, 1000000000, &c->pull_bound, err));
     LUO_TRY(luo_args_int(args, "push-bound", 100, 0, 1000000000, &c->push_bound, err));
     LUO_TRY(luo_args_int(args, "batch", 8192, 1, 100000000, &batch, err));
-    LUO_TRY(luo_args_number(args, "balance", 100, 0, 1e9, &o->balance, err));
+    LUO_TRY(luo_args_number(args, "balance", 100, 0, 1e9, &opts->balance, err));
     LUO_TRY(luo_args_number(args, "replicas", 0.01, 0, 1, &c->replicas, err));
     LUO_TRY(luo_work_check(&cli->work, LUO_WORK_ITERATIONS, (double)parts * (double)c->iterations,
                            "`embed gmp` has", err));
     c->data = luo_args_get(args, "data", "");
-    o->parts = (int32_t)parts;
-    o->rounds = (int32_t)rounds;
-    o->batch = (double)batch;
-    o->load_weight = 0.01;
-    o->seed = (uint64_t)seed;
-    o->cm = luo_gmp_costs(cli->arena, o->parts, (int32_t)c->per_node, NEAR, FAR);
-    if (!o->cm) return luo_err_nomem(err);
-    LUO_TRY(luo_embed_samples(cli, "data", o->seed, &c->clicks, err));
+    opts->parts = (int32_t)parts;
+    opts->rounds = (int32_t)rounds;
+    opts->batch = (double)batch;
+    opts->load_weight = 0.01;
+    opts->seed = (uint64_t)seed;
+    opts->cm = luo_gmp_costs(cli->arena, opts->parts, (int32_t)c->per_node, NEAR, FAR);
+    if (!opts->cm) return luo_err_nomem(err);
+    LUO_TRY(luo_embed_samples(cli, "data", opts->seed, &c->clicks, err));
     const double edges = (double)c->clicks.samples * c->clicks.slots;
     LUO_TRY(luo_embed_memory(
-        cli, (4.0 * o->parts + 12) * c->clicks.embeds + 8 * edges + 12.0 * c->clicks.samples,
+        cli, (4.0 * opts->parts + 12) * c->clicks.embeds + 8 * edges + 12.0 * c->clicks.samples,
         "`--workers` and `--data` ask for", err));
     return luo_clicks_graph(cli->arena, &c->clicks, &c->graph, err);
 }
 
 /* ---- tables ---- */
 
-static luo_status write_parts(const call *c, const luo_gmp *gmp, luo_table *t, luo_err *err)
+static luo_status write_parts(const call *c, const luo_gmp *gmp, luo_table *table, luo_err *err)
 {
     for (int32_t i = 0; i < c->graph.samples; i++) {
-        luo_table_text(t, LUO_COL_PARTITION_kind, "sample");
-        luo_table_int(t, LUO_COL_PARTITION_id, i);
-        luo_table_int(t, LUO_COL_PARTITION_part, gmp->sample_part[i]);
-        LUO_TRY(luo_table_end(t, err));
+        luo_table_text(table, LUO_COL_PARTITION_kind, "sample");
+        luo_table_int(table, LUO_COL_PARTITION_id, i);
+        luo_table_int(table, LUO_COL_PARTITION_part, gmp->sample_part[i]);
+        LUO_TRY(luo_table_end(table, err));
     }
     for (int32_t e = 0; e < c->graph.embeds; e++) {
-        luo_table_text(t, LUO_COL_PARTITION_kind, "embedding");
-        luo_table_int(t, LUO_COL_PARTITION_id, (int64_t)c->clicks.key[e]);
-        luo_table_int(t, LUO_COL_PARTITION_part, gmp->embed_home[e]);
-        LUO_TRY(luo_table_end(t, err));
+        luo_table_text(table, LUO_COL_PARTITION_kind, "embedding");
+        luo_table_int(table, LUO_COL_PARTITION_id, (int64_t)c->clicks.key[e]);
+        luo_table_int(table, LUO_COL_PARTITION_part, gmp->embed_home[e]);
+        LUO_TRY(luo_table_end(table, err));
     }
     return LUO_OK;
 }
 
 static luo_status write_partition(const char *dir, const call *c, const luo_gmp *gmp, luo_err *err)
 {
-    luo_table t;
-    luo_status st = luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_PARTITION), err);
-    if (st == LUO_OK) st = write_parts(c, gmp, &t, err);
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    luo_table table;
+    luo_status st = luo_table_open(&table, dir, luo_table_def_at(LUO_TABLE_PARTITION), err);
+    if (st == LUO_OK) st = write_parts(c, gmp, &table, err);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 
@@ -98,47 +98,47 @@ static double per_iteration(int64_t rows, const luo_gmp_moved *moved)
 
 static luo_status write_partitions(const char *dir, const call *c, luo_err *err)
 {
-    luo_table t;
-    luo_status st = luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_PARTITIONS), err);
+    luo_table table;
+    luo_status st = luo_table_open(&table, dir, luo_table_def_at(LUO_TABLE_PARTITIONS), err);
     for (int i = 0; st == LUO_OK && i < PARTITIONS; i++) {
         const row *r = &c->row[i];
         const luo_gmp_moved *m = &r->moved, *w = &r->with_replicas;
-        luo_table_text(&t, LUO_COL_PARTITIONS_partition, r->name);
-        luo_table_num(&t, LUO_COL_PARTITIONS_cost, r->cost);
-        luo_table_num(&t, LUO_COL_PARTITIONS_remote_rows, r->remote);
-        luo_table_int(&t, LUO_COL_PARTITIONS_most_samples, r->most_samples);
-        luo_table_int(&t, LUO_COL_PARTITIONS_most_embeddings, r->most_embeds);
-        luo_table_int(&t, LUO_COL_PARTITIONS_iterations, m->iterations);
-        luo_table_num(&t, LUO_COL_PARTITIONS_pulls, per_iteration(m->pulls, m));
-        luo_table_num(&t, LUO_COL_PARTITIONS_pushes, per_iteration(m->pushes, m));
-        luo_table_num(&t, LUO_COL_PARTITIONS_replica_pulls, per_iteration(w->pulls, w));
-        luo_table_num(&t, LUO_COL_PARTITIONS_replica_pushes, per_iteration(w->pushes, w));
-        st = luo_table_end(&t, err);
+        luo_table_text(&table, LUO_COL_PARTITIONS_partition, r->name);
+        luo_table_num(&table, LUO_COL_PARTITIONS_cost, r->cost);
+        luo_table_num(&table, LUO_COL_PARTITIONS_remote_rows, r->remote);
+        luo_table_int(&table, LUO_COL_PARTITIONS_most_samples, r->most_samples);
+        luo_table_int(&table, LUO_COL_PARTITIONS_most_embeddings, r->most_embeds);
+        luo_table_int(&table, LUO_COL_PARTITIONS_iterations, m->iterations);
+        luo_table_num(&table, LUO_COL_PARTITIONS_pulls, per_iteration(m->pulls, m));
+        luo_table_num(&table, LUO_COL_PARTITIONS_pushes, per_iteration(m->pushes, m));
+        luo_table_num(&table, LUO_COL_PARTITIONS_replica_pulls, per_iteration(w->pulls, w));
+        luo_table_num(&table, LUO_COL_PARTITIONS_replica_pushes, per_iteration(w->pushes, w));
+        st = luo_table_end(&table, err);
     }
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 
-static luo_status write_traffic_of(const row *r, int32_t parts, luo_table *t, luo_err *err)
+static luo_status write_traffic_of(const row *r, int32_t parts, luo_table *table, luo_err *err)
 {
     for (int32_t p = 0; p < parts; p++)
         for (int32_t q = 0; q < parts; q++) {
-            luo_table_text(t, LUO_COL_TRAFFIC_partition, r->name);
-            luo_table_int(t, LUO_COL_TRAFFIC_part, p);
-            luo_table_int(t, LUO_COL_TRAFFIC_home, q);
-            luo_table_num(t, LUO_COL_TRAFFIC_rows, r->traffic[p * parts + q]);
-            LUO_TRY(luo_table_end(t, err));
+            luo_table_text(table, LUO_COL_TRAFFIC_partition, r->name);
+            luo_table_int(table, LUO_COL_TRAFFIC_part, p);
+            luo_table_int(table, LUO_COL_TRAFFIC_home, q);
+            luo_table_num(table, LUO_COL_TRAFFIC_rows, r->traffic[p * parts + q]);
+            LUO_TRY(luo_table_end(table, err));
         }
     return LUO_OK;
 }
 
 static luo_status write_traffic(const char *dir, const call *c, luo_err *err)
 {
-    luo_table t;
-    luo_status st = luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_TRAFFIC), err);
+    luo_table table;
+    luo_status st = luo_table_open(&table, dir, luo_table_def_at(LUO_TABLE_TRAFFIC), err);
     for (int i = 0; st == LUO_OK && i < PARTITIONS; i++)
-        st = write_traffic_of(&c->row[i], c->opts.parts, &t, err);
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+        st = write_traffic_of(&c->row[i], c->opts.parts, &table, err);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 

@@ -122,23 +122,23 @@ static luo_status read_cache(luo_cli *cli, call *c, luo_err *err)
 static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
 {
     const luo_args *args = &cli->args;
-    luo_het_loop_opts *o = &c->opts;
+    luo_het_loop_opts *opts = &c->opts;
     int64_t workers, servers, seed;
     LUO_TRY(luo_args_int(args, "workers", 1, 1, WORKERS, &workers, err));
     LUO_TRY(luo_args_int(args, "servers", 1, 1, WORKERS, &servers, err));
-    LUO_TRY(luo_args_int(args, "iterations", 100, 1, INT64_C(1) << 40, &o->iterations, err));
+    LUO_TRY(luo_args_int(args, "iterations", 100, 1, INT64_C(1) << 40, &opts->iterations, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
     LUO_TRY(luo_args_int(args, "width", 16, 1, 1 << 20, &c->width, err));
-    LUO_TRY(luo_args_number(args, "compute-s", 0, 0, 1e10, &o->compute_s, err));
-    LUO_TRY(luo_sync_cost_net(args, &o->net, err));
-    o->workers = (int32_t)workers;
-    o->servers = (int32_t)servers;
-    o->seed = (uint64_t)seed;
-    LUO_TRY(luo_work_check(&cli->work, LUO_WORK_ITERATIONS, (double)workers * (double)o->iterations,
-                           "`embed` has", err));
-    LUO_TRY(luo_sync_straggler_read(cli, o->workers, &o->straggler, err));
+    LUO_TRY(luo_args_number(args, "compute-s", 0, 0, 1e10, &opts->compute_s, err));
+    LUO_TRY(luo_sync_cost_net(args, &opts->net, err));
+    opts->workers = (int32_t)workers;
+    opts->servers = (int32_t)servers;
+    opts->seed = (uint64_t)seed;
+    LUO_TRY(luo_work_check(&cli->work, LUO_WORK_ITERATIONS,
+                           (double)workers * (double)opts->iterations, "`embed` has", err));
+    LUO_TRY(luo_sync_straggler_read(cli, opts->workers, &opts->straggler, err));
     LUO_TRY(read_keys(cli, c, err));
-    o->wire = c->cached ? luo_het_wire_cached(c->width) : luo_het_wire_plain(c->width);
+    opts->wire = c->cached ? luo_het_wire_cached(c->width) : luo_het_wire_plain(c->width);
     return c->cached ? read_cache(cli, c, err) : LUO_OK;
 }
 
@@ -152,26 +152,26 @@ typedef struct facts {
     double p50, p99;
 } facts;
 
-static facts facts_of(luo_cli *cli, const call *c, luo_het_loop *s)
+static facts facts_of(luo_cli *cli, const call *c, luo_het_loop *loop)
 {
     const luo_het_wire plain = luo_het_wire_plain(c->width);
-    facts f = {.call = c, .keys = luo_args_get(&cli->args, "keys", ""), .s = s};
-    f.bytes = s->push + s->pull + s->meta;
-    f.plain = (double)s->traffic.asked * (plain.push + plain.pull + plain.meta);
-    f.p50 = luo_tally_quantile(&s->missed, 0.5);
-    f.p99 = luo_tally_quantile(&s->missed, 0.99);
+    facts f = {.call = c, .keys = luo_args_get(&cli->args, "keys", ""), .s = loop};
+    f.bytes = loop->push + loop->pull + loop->meta;
+    f.plain = (double)loop->traffic.asked * (plain.push + plain.pull + plain.meta);
+    f.p50 = luo_tally_quantile(&loop->missed, 0.5);
+    f.p99 = luo_tally_quantile(&loop->missed, 0.99);
     return f;
 }
 
 /* Of the rows that were asked for, those that a cache had, fresh enough. */
-static double hit_rate(const luo_het_traffic *t)
+static double hit_rate(const luo_het_traffic *traffic)
 {
-    return 1 - (double)t->pulled / (double)t->asked;
+    return 1 - (double)traffic->pulled / (double)traffic->asked;
 }
 
 static void write_traffic(luo_jsonw *json, const facts *f)
 {
-    const luo_het_traffic *t = &f->s->traffic;
+    const luo_het_traffic *traffic = &f->s->traffic;
     luo_jsonw_open(json, "bytes", '{');
     luo_jsonw_int(json, "push", (int64_t)f->s->push);
     luo_jsonw_int(json, "pull", (int64_t)f->s->pull);
@@ -181,42 +181,43 @@ static void write_traffic(luo_jsonw *json, const facts *f)
     luo_jsonw_int(json, "no_cache_bytes", (int64_t)f->plain);
     luo_jsonw_num(json, "saved_ratio", 1 - f->bytes / f->plain, 6);
     luo_jsonw_num(json, "saved_with_flush_ratio", 1 - (f->bytes + f->s->flush) / f->plain, 6);
-    luo_jsonw_num(json, "hit_rate", hit_rate(t), 6);
-    luo_jsonw_int(json, "lookups", t->lookups);
-    luo_jsonw_int(json, "asked", t->asked);
-    luo_jsonw_int(json, "cached", t->cached);
-    luo_jsonw_int(json, "pulls", t->pulled);
-    luo_jsonw_int(json, "pushes", t->pushed);
-    luo_jsonw_int(json, "evicted", t->evicted);
-    luo_jsonw_int(json, "evicted_dirty", t->evicted_dirty);
-    luo_jsonw_int(json, "not_kept", t->not_kept);
+    luo_jsonw_num(json, "hit_rate", hit_rate(traffic), 6);
+    luo_jsonw_int(json, "lookups", traffic->lookups);
+    luo_jsonw_int(json, "asked", traffic->asked);
+    luo_jsonw_int(json, "cached", traffic->cached);
+    luo_jsonw_int(json, "pulls", traffic->pulled);
+    luo_jsonw_int(json, "pushes", traffic->pushed);
+    luo_jsonw_int(json, "evicted", traffic->evicted);
+    luo_jsonw_int(json, "evicted_dirty", traffic->evicted_dirty);
+    luo_jsonw_int(json, "not_kept", traffic->not_kept);
 }
 
 static void write_facts(luo_jsonw *json, const void *ctx)
 {
     const facts *f = ctx;
-    const luo_het_loop_opts *o = &f->call->opts;
+    const luo_het_loop_opts *opts = &f->call->opts;
     luo_jsonw_text(json, "kind", f->call->cached ? "het" : "ps");
-    luo_jsonw_int(json, "workers", o->workers);
-    luo_jsonw_int(json, "servers", o->servers);
-    luo_jsonw_seed(json, "seed", o->seed);
+    luo_jsonw_int(json, "workers", opts->workers);
+    luo_jsonw_int(json, "servers", opts->servers);
+    luo_jsonw_seed(json, "seed", opts->seed);
     luo_jsonw_text(json, "keys", f->keys);
     luo_jsonw_bool(json, "synthetic", f->call->zipf_keys || f->call->clicks.synthetic);
     luo_jsonw_int(json, "width", f->call->width);
     if (f->call->cached) {
-        luo_jsonw_int(json, "cache_rows", o->cache.rows);
-        luo_jsonw_text(json, "policy", luo_het_policy_name(o->cache.policy));
-        luo_jsonw_int(json, "pull_bound", o->cache.pull_bound);
-        luo_jsonw_int(json, "push_bound", o->cache.push_bound);
+        luo_jsonw_int(json, "cache_rows", opts->cache.rows);
+        luo_jsonw_text(json, "policy", luo_het_policy_name(opts->cache.policy));
+        luo_jsonw_int(json, "pull_bound", opts->cache.pull_bound);
+        luo_jsonw_int(json, "push_bound", opts->cache.push_bound);
     }
     luo_jsonw_num(json, "total_s", f->s->t_s, 9);
     luo_jsonw_open(json, "iterations", '[');
-    for (int32_t w = 0; w < o->workers; w++) luo_jsonw_int(json, NULL, o->iterations);
+    for (int32_t w = 0; w < opts->workers; w++) luo_jsonw_int(json, NULL, opts->iterations);
     luo_jsonw_close(json);
     luo_jsonw_num(json, "updates_per_s",
-                  f->s->t_s > 0 ? (double)o->workers * (double)o->iterations / f->s->t_s : 0, 3);
+                  f->s->t_s > 0 ? (double)opts->workers * (double)opts->iterations / f->s->t_s : 0,
+                  3);
     luo_jsonw_open(json, "wait_s", '[');
-    for (int32_t w = 0; w < o->workers; w++) luo_jsonw_num(json, NULL, f->s->wait_s[w], 9);
+    for (int32_t w = 0; w < opts->workers; w++) luo_jsonw_num(json, NULL, f->s->wait_s[w], 9);
     luo_jsonw_close(json);
     write_traffic(json, f);
     luo_jsonw_open(json, "staleness", '{');
@@ -229,16 +230,16 @@ static void write_facts(luo_jsonw *json, const void *ctx)
 /* Values are in order once a quantile was asked for. */
 static luo_status write_staleness(const char *dir, const luo_tally *missed, luo_err *err)
 {
-    luo_table t;
-    luo_status st = luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_STALENESS), err);
+    luo_table table;
+    luo_status st = luo_table_open(&table, dir, luo_table_def_at(LUO_TABLE_STALENESS), err);
     for (int32_t i = 0; st == LUO_OK && i < missed->sorted; i++) {
         double value;
         memcpy(&value, &missed->at[i].bits, sizeof value);
-        luo_table_int(&t, LUO_COL_STALENESS_missed, (int64_t)value);
-        luo_table_int(&t, LUO_COL_STALENESS_reads, missed->at[i].times);
-        st = luo_table_end(&t, err);
+        luo_table_int(&table, LUO_COL_STALENESS_missed, (int64_t)value);
+        luo_table_int(&table, LUO_COL_STALENESS_reads, missed->at[i].times);
+        st = luo_table_end(&table, err);
     }
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 
@@ -252,18 +253,18 @@ static void print_saved(FILE *out, const facts *f, double bytes)
 static void print_text(luo_cli *cli, const char *dir, const facts *f)
 {
     FILE *out = luo_cli_out(cli);
-    const luo_het_loop *s = f->s;
-    const luo_het_loop_opts *o = &f->call->opts;
+    const luo_het_loop *loop = f->s;
+    const luo_het_loop_opts *opts = &f->call->opts;
     fprintf(out, "%s, %d workers, %" PRId64 " iterations of %d keys%s, %.6g s\n",
-            f->call->cached ? "het" : "ps", o->workers, o->iterations, o->keys,
-            f->call->zipf_keys || f->call->clicks.synthetic ? " (synthetic)" : "", s->t_s);
+            f->call->cached ? "het" : "ps", opts->workers, opts->iterations, opts->keys,
+            f->call->zipf_keys || f->call->clicks.synthetic ? " (synthetic)" : "", loop->t_s);
     if (f->call->cached)
         fprintf(out,
                 "cache: %" PRId64 " rows, %s, pull bound %" PRId64 ", push bound %" PRId64 "\n",
-                o->cache.rows, luo_het_policy_name(o->cache.policy), o->cache.pull_bound,
-                o->cache.push_bound);
+                opts->cache.rows, luo_het_policy_name(opts->cache.policy), opts->cache.pull_bound,
+                opts->cache.push_bound);
     fprintf(out, "%.6g bytes: %.6g pushed, %.6g pulled, %.6g of keys and versions", f->bytes,
-            s->push, s->pull, s->meta);
+            loop->push, loop->pull, loop->meta);
     if (f->call->cached) {
         fputs("; ", out);
         print_saved(out, f, f->bytes);
@@ -272,25 +273,26 @@ static void print_text(luo_cli *cli, const char *dir, const facts *f)
     fprintf(out,
             "\nof %" PRId64 " rows asked for %" PRId64 " were pulled (hit rate %.4f), %" PRId64
             " pushed\n",
-            s->traffic.asked, s->traffic.pulled, hit_rate(&s->traffic), s->traffic.pushed);
-    if (s->flush > 0) {
-        fprintf(out, "pending at the end: %.6g bytes more, with which it is ", s->flush);
-        print_saved(out, f, f->bytes + s->flush);
+            loop->traffic.asked, loop->traffic.pulled, hit_rate(&loop->traffic),
+            loop->traffic.pushed);
+    if (loop->flush > 0) {
+        fprintf(out, "pending at the end: %.6g bytes more, with which it is ", loop->flush);
+        print_saved(out, f, f->bytes + loop->flush);
         fputc('\n', out);
     }
     fprintf(out,
             "updates by others that a read misses: median %.6g, 99th of 100 %.6g, at most %.6g\n"
             "%s/iterations.csv\n%s/summary.json\n",
-            f->p50, f->p99, s->missed.largest, dir, dir);
+            f->p50, f->p99, loop->missed.largest, dir, dir);
 }
 
 static luo_status write_all(luo_cli *cli, const call *c, const luo_sync_write *write,
-                            luo_het_loop *s, luo_err *err)
+                            luo_het_loop *loop, luo_err *err)
 {
-    const facts f = facts_of(cli, c, s);
-    luo_exchange_bytes servers = {.servers = c->opts.servers, .in = s->in, .out = s->out};
+    const facts f = facts_of(cli, c, loop);
+    luo_exchange_bytes servers = {.servers = c->opts.servers, .in = loop->in, .out = loop->out};
     LUO_TRY(luo_sync_write_servers(write->dir, &servers, err));
-    LUO_TRY(write_staleness(write->dir, &s->missed, err));
+    LUO_TRY(write_staleness(write->dir, &loop->missed, err));
     LUO_TRY(luo_sync_write_summary(cli, write->dir, write_facts, &f, err));
     print_text(cli, write->dir, &f);
     return LUO_OK;

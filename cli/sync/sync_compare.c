@@ -47,8 +47,8 @@ static double number(const luo_doc_node *map, const char *key)
 static double sum(const luo_doc_node *list)
 {
     double all = 0, v;
-    for (const luo_doc_node *x = list ? list->first : NULL; x; x = x->next)
-        if (luo_doc_real(x, &v)) all += v;
+    for (const luo_doc_node *node = list ? list->first : NULL; node; node = node->next)
+        if (luo_doc_real(node, &v)) all += v;
     return all;
 }
 
@@ -136,25 +136,25 @@ static double ratio(const run *first, const run *r)
 
 static luo_status write_table(const char *out, const run *r, int n, luo_err *err)
 {
-    luo_table t;
-    luo_status st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_COMPARE_SYNC), err);
+    luo_table table;
+    luo_status st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_COMPARE_SYNC), err);
     for (int i = 0; st == LUO_OK && i < n; i++) {
-        luo_table_text(&t, LUO_COL_COMPARE_SYNC_run, r[i].name);
-        luo_table_text(&t, LUO_COL_COMPARE_SYNC_kind, r[i].kind);
-        luo_table_text(&t, LUO_COL_COMPARE_SYNC_state, r[i].state);
-        luo_table_int(&t, LUO_COL_COMPARE_SYNC_workers, r[i].workers);
-        luo_table_int(&t, LUO_COL_COMPARE_SYNC_iterations, r[i].iterations);
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_updates_per_s, r[i].updates_per_s);
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_updates_ratio, ratio(r, &r[i]));
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_wait_ratio, r[i].wait);
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_staleness_p99, r[i].staleness_p99);
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_loss_last, r[i].loss_last);
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_saved_ratio, r[i].saved);
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_cost, r[i].cost);
-        luo_table_num(&t, LUO_COL_COMPARE_SYNC_moved_rows, r[i].moved_rows);
-        st = luo_table_end(&t, err);
+        luo_table_text(&table, LUO_COL_COMPARE_SYNC_run, r[i].name);
+        luo_table_text(&table, LUO_COL_COMPARE_SYNC_kind, r[i].kind);
+        luo_table_text(&table, LUO_COL_COMPARE_SYNC_state, r[i].state);
+        luo_table_int(&table, LUO_COL_COMPARE_SYNC_workers, r[i].workers);
+        luo_table_int(&table, LUO_COL_COMPARE_SYNC_iterations, r[i].iterations);
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_updates_per_s, r[i].updates_per_s);
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_updates_ratio, ratio(r, &r[i]));
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_wait_ratio, r[i].wait);
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_staleness_p99, r[i].staleness_p99);
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_loss_last, r[i].loss_last);
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_saved_ratio, r[i].saved);
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_cost, r[i].cost);
+        luo_table_num(&table, LUO_COL_COMPARE_SYNC_moved_rows, r[i].moved_rows);
+        st = luo_table_end(&table, err);
     }
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 

@@ -34,7 +34,7 @@ luo_status luo_sync_cost_net(const luo_args *args, luo_exchange_net *out, luo_er
     return LUO_OK;
 }
 
-static luo_status read_table(const luo_args *args, luo_sync_cost *c, luo_err *err)
+static luo_status read_table(const luo_args *args, luo_sync_cost *cost, luo_err *err)
 {
     static const char *const shards[] = {LUO_EXCHANGE_SHARD_LIST(LUO_WORD_TEXT)};
     int shard;
@@ -44,35 +44,35 @@ static luo_status read_table(const luo_args *args, luo_sync_cost *c, luo_err *er
         return luo_err_set(err, LUO_EUSAGE,
                            "`--exchange %s` needs at least one server; add `--servers 1`.",
                            luo_args_get(args, "exchange", "ps"));
-    LUO_TRY(luo_args_int(args, "width", 16, 1, 1 << 20, &c->table.width, err));
+    LUO_TRY(luo_args_int(args, "width", 16, 1, 1 << 20, &cost->table.width, err));
     LUO_TRY(luo_args_choice(args, "shard", 0, shards, LUO_EXCHANGE_SHARDS, &shard, err));
-    c->table.servers = (int32_t)servers;
-    c->table.shard = (luo_exchange_shard)shard;
-    c->table.vocab = c->keys.vocab;
-    c->dense = c->table;
+    cost->table.servers = (int32_t)servers;
+    cost->table.shard = (luo_exchange_shard)shard;
+    cost->table.vocab = cost->keys.vocab;
+    cost->dense = cost->table;
     return LUO_OK;
 }
 
 /* The keys of one iteration of every worker: each iteration takes as long as this one. */
-static luo_status draw_keys(luo_cli *cli, luo_sync_cost *c, luo_err *err)
+static luo_status draw_keys(luo_cli *cli, luo_sync_cost *cost, luo_err *err)
 {
     luo_zipf zipf;
-    const int64_t n = c->keys.batch * c->keys.slots;
-    if ((double)n * c->workers > 1e8)
+    const int64_t n = cost->keys.batch * cost->keys.slots;
+    if ((double)n * cost->workers > 1e8)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--keys` asks for %lld keys of each of %d workers; at most 1e8 in all "
                            "are drawn.",
-                           (long long)n, c->workers);
-    LUO_TRY(luo_zipf_make(cli->arena, c->keys.theta, c->keys.vocab, &zipf, err));
-    int64_t **key = LUO_NEW_N(cli->arena, int64_t *, c->workers);
+                           (long long)n, cost->workers);
+    LUO_TRY(luo_zipf_make(cli->arena, cost->keys.theta, cost->keys.vocab, &zipf, err));
+    int64_t **key = LUO_NEW_N(cli->arena, int64_t *, cost->workers);
     if (!key) return luo_err_nomem(err);
-    for (int32_t w = 0; w < c->workers; w++) {
+    for (int32_t w = 0; w < cost->workers; w++) {
         key[w] = LUO_NEW_N(cli->arena, int64_t, n);
         if (!key[w]) return luo_err_nomem(err);
         for (int64_t i = 0; i < n; i++)
-            key[w][i] = luo_zipf_key(&zipf, luo_draw_u(c->seed, (uint64_t)w, (uint64_t)i));
+            key[w][i] = luo_zipf_key(&zipf, luo_draw_u(cost->seed, (uint64_t)w, (uint64_t)i));
     }
-    c->key = key;
+    cost->key = key;
     return LUO_OK;
 }
 
@@ -92,19 +92,20 @@ luo_status luo_sync_cost_moved(luo_cli *cli, const luo_sync_cost *cost, const in
 
 /* Dense parameters by all-reduce beside rows by servers; or all by all-reduce, where that is said
  * to be chosen by cost, and is cheaper for the rows. */
-static luo_status hybrid_seconds(luo_cli *cli, luo_sync_cost *c, luo_err *err)
+static luo_status hybrid_seconds(luo_cli *cli, luo_sync_cost *cost, luo_err *err)
 {
     luo_exchange_pick pick;
     luo_exchange_bytes round;
     LUO_TRY(luo_sync_cost_pick(&cli->args, &pick, err));
-    LUO_TRY(luo_sync_cost_moved(cli, c, NULL, &round, err));
-    double served_s = luo_exchange_time(&round, &c->net);
-    if (pick == LUO_EXCHANGE_BY_COST && luo_exchange_table_by_ring(&round, &c->table, &c->net)) {
-        c->ring_bytes += 4.0 * (double)c->keys.vocab * (double)c->table.width;
-        c->keyed = false;
+    LUO_TRY(luo_sync_cost_moved(cli, cost, NULL, &round, err));
+    double served_s = luo_exchange_time(&round, &cost->net);
+    if (pick == LUO_EXCHANGE_BY_COST &&
+        luo_exchange_table_by_ring(&round, &cost->table, &cost->net)) {
+        cost->ring_bytes += 4.0 * (double)cost->keys.vocab * (double)cost->table.width;
+        cost->keyed = false;
         served_s = 0;
     }
-    c->seconds = fmax(served_s, luo_exchange_ring(c->workers, c->ring_bytes, &c->net));
+    cost->seconds = fmax(served_s, luo_exchange_ring(cost->workers, cost->ring_bytes, &cost->net));
     return LUO_OK;
 }
 
@@ -148,7 +149,7 @@ void luo_sync_cost_note(luo_cli *cli)
 }
 
 /* bsp, ssp, asp */
-static luo_status read_clocks(luo_cli *cli, luo_loop_mode mode, luo_sync_cost *c, luo_err *err)
+static luo_status read_clocks(luo_cli *cli, luo_loop_mode mode, luo_sync_cost *cost, luo_err *err)
 {
     const luo_args *args = &cli->args;
     const bool dense = luo_args_has(args, "dense-bytes"), keys = luo_args_has(args, "keys");
@@ -165,21 +166,21 @@ static luo_status read_clocks(luo_cli *cli, luo_loop_mode mode, luo_sync_cost *c
                            hows[how], hybrid ? "and" : "or", hybrid ? "are" : "is");
     if (how == LUO_EXCHANGE_ALLREDUCE) {
         LUO_TRY(NONE_OF(served, "all-reduce has no servers"));
-        c->ring_bytes = bytes;
-        c->seconds = luo_exchange_ring(c->workers, bytes, &c->net);
+        cost->ring_bytes = bytes;
+        cost->seconds = luo_exchange_ring(cost->workers, bytes, &cost->net);
         return LUO_OK;
     }
-    if (keys) LUO_TRY(luo_sync_keys_parse(luo_args_get(args, "keys", ""), &c->keys, err));
-    c->keyed = keys;
-    LUO_TRY(read_table(args, c, err));
-    if (keys) LUO_TRY(draw_keys(cli, c, err));
+    if (keys) LUO_TRY(luo_sync_keys_parse(luo_args_get(args, "keys", ""), &cost->keys, err));
+    cost->keyed = keys;
+    LUO_TRY(read_table(args, cost, err));
+    if (keys) LUO_TRY(draw_keys(cli, cost, err));
     if (hybrid) {
-        c->ring_bytes = bytes;
-        return hybrid_seconds(cli, c, err);
+        cost->ring_bytes = bytes;
+        return hybrid_seconds(cli, cost, err);
     }
-    c->rows = (int64_t)ceil(bytes / (4.0 * (double)c->dense.width));
-    LUO_TRY(luo_sync_cost_moved(cli, c, NULL, &round, err));
-    c->seconds = luo_exchange_time(&round, &c->net);
+    cost->rows = (int64_t)ceil(bytes / (4.0 * (double)cost->dense.width));
+    LUO_TRY(luo_sync_cost_moved(cli, cost, NULL, &round, err));
+    cost->seconds = luo_exchange_time(&round, &cost->net);
     return LUO_OK;
 }
 
@@ -187,15 +188,15 @@ luo_status luo_sync_cost_read(luo_cli *cli, luo_loop_mode mode, int32_t workers,
                               luo_sync_cost *out, luo_err *err)
 {
     const luo_args *args = &cli->args;
-    luo_sync_cost c = {.workers = workers, .seed = seed, .seconds = NAN};
+    luo_sync_cost cost = {.workers = workers, .seed = seed, .seconds = NAN};
     if (luo_args_has(args, "sync-s")) {
-        c.given = true;
+        cost.given = true;
         LUO_TRY(NONE_OF(sized, "`--sync-s` says how long communication takes"));
-        LUO_TRY(luo_args_number(args, "sync-s", 0, 0, 1e10, &c.seconds, err));
-        *out = c;
+        LUO_TRY(luo_args_number(args, "sync-s", 0, 0, 1e10, &cost.seconds, err));
+        *out = cost;
         return LUO_OK;
     }
-    LUO_TRY(luo_sync_cost_net(args, &c.net, err));
+    LUO_TRY(luo_sync_cost_net(args, &cost.net, err));
     if (luo_loop_mode_groups(mode)) {
         luo_exchange_how how;
         LUO_TRY(luo_sync_cost_how(args, mode, &how, err));
@@ -204,11 +205,11 @@ luo_status luo_sync_cost_read(luo_cli *cli, luo_loop_mode mode, int32_t workers,
             return luo_err_set(err, LUO_EUSAGE,
                                "nothing says how long communication takes; `--sync-s`, or "
                                "`--dense-bytes` for a ring all-reduce, is expected.");
-        LUO_TRY(luo_args_number(args, "dense-bytes", 0, 1, 1e15, &c.ring_bytes, err));
+        LUO_TRY(luo_args_number(args, "dense-bytes", 0, 1, 1e15, &cost.ring_bytes, err));
     } else {
-        LUO_TRY(read_clocks(cli, mode, &c, err));
+        LUO_TRY(read_clocks(cli, mode, &cost, err));
     }
-    *out = c;
+    *out = cost;
     return LUO_OK;
 }
 

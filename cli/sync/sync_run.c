@@ -86,49 +86,50 @@ typedef struct call {
 static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
 {
     const luo_args *args = &cli->args;
-    luo_loop_opts *o = &c->opts;
+    luo_loop_opts *opts = &c->opts;
     int comm;
     int64_t workers, seed;
-    o->mode = c->mode;
+    opts->mode = c->mode;
     LUO_TRY(luo_sync_run_mode(args, c->mode, err));
     LUO_TRY(luo_args_int(args, "workers", 1, 1, WORKERS, &workers, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
-    LUO_TRY(luo_args_int(args, "staleness", 0, -1, 1000000000, &o->staleness, err));
-    LUO_TRY(luo_args_number(args, "horizon-s", 0, 1e-9, 1e10, &o->horizon_s, err));
-    o->workers = (int32_t)workers;
-    o->seed = (uint64_t)seed;
-    o->limits = &cli->work;
-    LUO_TRY(luo_sync_run_compute(cli, o->workers, &o->compute_s, err));
-    LUO_TRY(luo_sync_straggler_read(cli, o->workers, &o->straggler, err));
-    LUO_TRY(luo_sync_groups_read(args, false, o, &comm, err));
-    LUO_TRY(luo_sync_cost_read(cli, c->mode, o->workers, o->seed, &c->cost, err));
-    o->sync_s = c->cost.seconds;
-    o->ring_bytes = c->cost.ring_bytes;
-    o->net = c->cost.net;
-    return luo_sync_deaths_read(cli, c->mode, &c->cost, o, err);
+    LUO_TRY(luo_args_int(args, "staleness", 0, -1, 1000000000, &opts->staleness, err));
+    LUO_TRY(luo_args_number(args, "horizon-s", 0, 1e-9, 1e10, &opts->horizon_s, err));
+    opts->workers = (int32_t)workers;
+    opts->seed = (uint64_t)seed;
+    opts->limits = &cli->work;
+    LUO_TRY(luo_sync_run_compute(cli, opts->workers, &opts->compute_s, err));
+    LUO_TRY(luo_sync_straggler_read(cli, opts->workers, &opts->straggler, err));
+    LUO_TRY(luo_sync_groups_read(args, false, opts, &comm, err));
+    LUO_TRY(luo_sync_cost_read(cli, c->mode, opts->workers, opts->seed, &c->cost, err));
+    opts->sync_s = c->cost.seconds;
+    opts->ring_bytes = c->cost.ring_bytes;
+    opts->net = c->cost.net;
+    return luo_sync_deaths_read(cli, c->mode, &c->cost, opts, err);
 }
 
 /* What may surprise. */
 static void notes(luo_cli *cli, call *c)
 {
-    luo_loop_opts *o = &c->opts;
-    if (!luo_loop_mode_groups(o->mode) && o->mode != LUO_LOOP_BSP &&
+    luo_loop_opts *opts = &c->opts;
+    if (!luo_loop_mode_groups(opts->mode) && opts->mode != LUO_LOOP_BSP &&
         luo_sync_cost_barrier(&c->cost)) {
         luo_sync_cost_note(cli);
-        o->mode = LUO_LOOP_BSP;
+        opts->mode = LUO_LOOP_BSP;
     }
-    if (luo_loop_mode_groups(o->mode) && o->workers > LUO_MIXING_WORKERS)
+    if (luo_loop_mode_groups(opts->mode) && opts->workers > LUO_MIXING_WORKERS)
         luo_cli_note(cli, LUO_NOTE, "lambda2 is computed for up to %d workers; it is left out.",
                      LUO_MIXING_WORKERS);
 }
 
-static luo_status lost(luo_cli *cli, const luo_loop_summary *s)
+static luo_status lost(luo_cli *cli, const luo_loop_summary *summary)
 {
-    if (!s->lost) return LUO_OK;
-    if (s->lost_by >= 0)
-        return luo_cli_error(cli, LUO_ELOST, "no worker is left at %.9g s.", s->t_s);
+    if (!summary->lost) return LUO_OK;
+    if (summary->lost_by >= 0)
+        return luo_cli_error(cli, LUO_ELOST, "no worker is left at %.9g s.", summary->t_s);
     return luo_cli_error(cli, LUO_ELOST, "the %s is gone at %.9g s.",
-                         s->lost_by == LUO_LOOP_SERVER ? "server" : "controller", s->t_s);
+                         summary->lost_by == LUO_LOOP_SERVER ? "server" : "controller",
+                         summary->t_s);
 }
 
 static luo_status simulate(luo_cli *cli, call *c, luo_sync_write *write, luo_err *err)

@@ -25,7 +25,7 @@ luo_status luo_sync_write_end(luo_cli *cli, luo_sync_write *write, luo_loop_mode
                               const luo_loop_opts *opts, const luo_sync_cost *cost,
                               const luo_loop_summary *summary, luo_err *err);
 /* servers.csv. Errors: LUO_EIO; LUO_ENOMEM. */
-luo_status luo_sync_write_servers(const char *dir, const luo_exchange_bytes *b, luo_err *err);
+luo_status luo_sync_write_servers(const char *dir, const luo_exchange_bytes *bytes, luo_err *err);
 /* The keys that facts_of writes into summary.json, and into the document of --json. Errors:
  * LUO_EIO; LUO_ENOMEM. */
 luo_status luo_sync_write_summary(luo_cli *cli, const char *dir,

@@ -54,17 +54,17 @@ static luo_status open_log(reader *r, const char *name, int32_t rank, const luo_
 static luo_status read_facts(reader *r, int32_t rank, luo_err *err)
 {
     static const luo_csv_column columns[] = {TEXT("name"), NUMBER("value")};
-    luo_csv_cell c[2];
+    luo_csv_cell cell[2];
     luo_csv *csv;
     luo_toy_log *log = r->log;
     LUO_TRY(open_log(r, "facts", rank, columns, 2, &csv, err));
     luo_status st = LUO_OK;
-    while (csv && st == LUO_OK && luo_csv_next(csv, c)) {
-        const char *name = luo_arena_strdup(r->cli->arena, c[0].text);
+    while (csv && st == LUO_OK && luo_csv_next(csv, cell)) {
+        const char *name = luo_arena_strdup(r->cli->arena, cell[0].text);
         if (!name || !LUO_VEC_ROOM_IN(r->cli->arena, log->facts, log->nfacts, log->cap_facts))
             st = luo_err_nomem(err);
         else
-            log->facts[log->nfacts++] = (luo_toy_fact){name, c[1].number};
+            log->facts[log->nfacts++] = (luo_toy_fact){name, cell[1].number};
     }
     const luo_status closed = csv ? luo_csv_close(csv) : LUO_OK;
     return st == LUO_OK ? closed : st;
@@ -94,21 +94,21 @@ static luo_status read_rows(reader *r, int32_t rank, luo_err *err)
     static const luo_csv_column columns[] = {
         WHOLE("worker", true), WHOLE("iteration", true), NUMBER("start_s"),    NUMBER("end_s"),
         NUMBER("compute_s"),   NUMBER("wait_s"),         WHOLE("group", false)};
-    luo_csv_cell c[7];
+    luo_csv_cell cell[7];
     luo_csv *csv;
     LUO_TRY(open_log(r, "iterations", rank, columns, 7, &csv, err));
     luo_status st = LUO_OK;
-    while (csv && st == LUO_OK && luo_csv_next(csv, c)) {
+    while (csv && st == LUO_OK && luo_csv_next(csv, cell)) {
         if (!LUO_VEC_ROOM_IN(r->cli->arena, r->rows, r->nrows, r->cap_rows))
             st = luo_err_nomem(err);
         else
             r->rows[r->nrows++] = (luo_loop_row){.worker = rank,
-                                                 .iteration = c[1].whole,
-                                                 .start_s = c[2].number,
-                                                 .end_s = c[3].number,
-                                                 .compute_s = c[4].number,
-                                                 .wait_s = c[5].number,
-                                                 .group = c[6].given ? c[6].whole : -1};
+                                                 .iteration = cell[1].whole,
+                                                 .start_s = cell[2].number,
+                                                 .end_s = cell[3].number,
+                                                 .compute_s = cell[4].number,
+                                                 .wait_s = cell[5].number,
+                                                 .group = cell[6].given ? cell[6].whole : -1};
     }
     const luo_status closed = csv ? luo_csv_close(csv) : LUO_OK;
     return st == LUO_OK ? closed : st;
@@ -124,19 +124,21 @@ static int by_end(const void *a, const void *b)
 /* Who has done all of its iterations is behind nobody. */
 static luo_status count(reader *r, const luo_loop_row *row, int64_t *cap, luo_err *err)
 {
-    luo_loop_summary *s = &r->log->summary;
+    luo_loop_summary *summary = &r->log->summary;
     int64_t least = INT64_MAX;
-    s->updates++;
-    s->iterations[row->worker]++;
-    s->wait_s[row->worker] += row->wait_s;
-    s->t_s = fmax(s->t_s, row->end_s);
+    summary->updates++;
+    summary->iterations[row->worker]++;
+    summary->wait_s[row->worker] += row->wait_s;
+    summary->t_s = fmax(summary->t_s, row->end_s);
     for (int64_t w = 0; w < r->job->workers; w++)
-        if (s->iterations[w] < least) least = s->iterations[w];
-    for (const int64_t ahead = s->iterations[row->worker] - least; s->nahead <= ahead;) {
-        if (!LUO_VEC_ROOM_IN(r->cli->arena, s->ahead, s->nahead, *cap)) return luo_err_nomem(err);
-        s->ahead[s->nahead++] = 0;
+        if (summary->iterations[w] < least) least = summary->iterations[w];
+    for (const int64_t ahead = summary->iterations[row->worker] - least;
+         summary->nahead <= ahead;) {
+        if (!LUO_VEC_ROOM_IN(r->cli->arena, summary->ahead, summary->nahead, *cap))
+            return luo_err_nomem(err);
+        summary->ahead[summary->nahead++] = 0;
     }
-    s->ahead[s->iterations[row->worker] - least]++;
+    summary->ahead[summary->iterations[row->worker] - least]++;
     return r->sink->iteration(r->sink->ctx, row, err);
 }
 
@@ -185,36 +187,36 @@ static luo_status open_groups(group_reader *g, luo_err *err)
     return g->mixes ? luo_mixing_new(arena, (int32_t)n, &g->mixing, err) : LUO_OK;
 }
 
-static luo_status take_group(group_reader *g, const luo_csv_cell *c, luo_err *err)
+static luo_status take_group(group_reader *g, const luo_csv_cell *cell, luo_err *err)
 {
     const int32_t most = (int32_t)g->r->job->workers;
-    luo_loop_summary *s = &g->r->log->summary;
-    luo_preduce_group group = {.t_s = c[1].number,
-                               .guard = c[4].whole != 0,
+    luo_loop_summary *summary = &g->r->log->summary;
+    luo_preduce_group group = {.t_s = cell[1].number,
+                               .guard = cell[4].whole != 0,
                                .member = g->member,
                                .iteration = g->iteration};
-    group.n = numbers(c[2].text, g->whole, most);
+    group.n = numbers(cell[2].text, g->whole, most);
     for (int32_t i = 0; i < group.n; i++) g->member[i] = (int32_t)g->whole[i];
-    if (group.n == 0 || numbers(c[3].text, g->iteration, most) != group.n)
+    if (group.n == 0 || numbers(cell[3].text, g->iteration, most) != group.n)
         return luo_err_set(err, LUO_EINPUT, "a row of the controller's log has no members.");
     luo_preduce_weights(g->iteration, group.n, g->r->job->beta, g->weight);
     if (g->mixes) luo_mixing_add(&g->mixing, g->member, g->weight, group.n);
-    s->sizes[group.n]++;
-    s->guards += group.guard;
-    return g->r->sink->group(g->r->sink->ctx, s->groups++, &group, err);
+    summary->sizes[group.n]++;
+    summary->guards += group.guard;
+    return g->r->sink->group(g->r->sink->ctx, summary->groups++, &group, err);
 }
 
 static luo_status read_groups(reader *r, luo_err *err)
 {
     static const luo_csv_column columns[] = {WHOLE("group", true), NUMBER("t_s"), TEXT("members"),
                                              TEXT("iterations"), WHOLE("guard", true)};
-    luo_csv_cell c[5];
+    luo_csv_cell cell[5];
     group_reader g = {.r = r};
     luo_csv *csv;
     LUO_TRY(open_groups(&g, err));
     LUO_TRY(open_log(r, "groups", (int32_t)r->job->workers, columns, 5, &csv, err));
     luo_status st = LUO_OK;
-    while (csv && st == LUO_OK && luo_csv_next(csv, c)) st = take_group(&g, c, err);
+    while (csv && st == LUO_OK && luo_csv_next(csv, cell)) st = take_group(&g, cell, err);
     const luo_status closed = csv ? luo_csv_close(csv) : LUO_OK;
     LUO_TRY(st == LUO_OK ? closed : st);
     if (!g.mixes) return LUO_OK;
@@ -225,12 +227,12 @@ luo_status luo_toy_log_read(luo_cli *cli, const luo_sync_job *job, const char *r
                             const luo_loop_sink *sink, luo_toy_log *out, luo_err *err)
 {
     reader r = {.cli = cli, .job = job, .ranks = ranks, .sink = sink, .log = out};
-    luo_loop_summary *s = &out->summary;
+    luo_loop_summary *summary = &out->summary;
     *out = (luo_toy_log){.summary = {.lambda2 = NAN}};
-    s->iterations = LUO_NEW_N(cli->arena, int64_t, job->workers);
-    s->wait_s = LUO_NEW_N(cli->arena, double, job->workers);
-    s->sizes = LUO_NEW_N(cli->arena, int64_t, job->workers + 1);
-    if (!s->iterations || !s->wait_s || !s->sizes) return luo_err_nomem(err);
+    summary->iterations = LUO_NEW_N(cli->arena, int64_t, job->workers);
+    summary->wait_s = LUO_NEW_N(cli->arena, double, job->workers);
+    summary->sizes = LUO_NEW_N(cli->arena, int64_t, job->workers + 1);
+    if (!summary->iterations || !summary->wait_s || !summary->sizes) return luo_err_nomem(err);
     for (int32_t i = 0; i < luo_sync_job_ranks(job); i++) LUO_TRY(read_facts(&r, i, err));
     for (int32_t w = 0; w < job->workers; w++) LUO_TRY(read_rows(&r, w, err));
     LUO_TRY(give_rows(&r, err));

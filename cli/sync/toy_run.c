@@ -30,11 +30,11 @@ static luo_status status_of(int code)
 }
 
 /* One sentence of why the ranks did not end well. */
-static luo_status failure(const call *c, const luo_launch *l, luo_err *err)
+static luo_status failure(const call *c, const luo_launch *launch, luo_err *err)
 {
     char reason[512], who[32];
-    const int32_t rank = luo_launch_rank_named(l);
-    luo_launch_reason(l, reason, sizeof reason);
+    const int32_t rank = luo_launch_rank_named(launch);
+    luo_launch_reason(launch, reason, sizeof reason);
     if (rank >= 0) {
         luo_sync_job_who(&c->job, rank, who, sizeof who);
         return luo_err_set(err, LUO_EPEER,
@@ -42,31 +42,32 @@ static luo_status failure(const call *c, const luo_launch *l, luo_err *err)
                            "done stands in `%s`.",
                            who, (int)rank, c->write.dir);
     }
-    return luo_err_set(err, status_of(luo_process_code(&l->process)), "%s.", reason);
+    return luo_err_set(err, status_of(luo_process_code(&launch->process)), "%s.", reason);
 }
 
-static luo_status start(const call *c, luo_exec_options *options, luo_launch *l, luo_err *err)
+static luo_status start(const call *c, luo_exec_options *options, luo_launch *launch, luo_err *err)
 {
     const int32_t n = luo_sync_job_ranks(&c->job);
     LUO_TRY(luo_machine_rank_program(c->cli->arena, "luoshu-rank", &options->program, err));
     LUO_TRY(luo_sync_job_words(c->cli->arena, &c->job, &options->inputs, &options->ninputs, err));
     luo_cli_flush(c->cli);
     fflush(stdout);
-    return luo_launch_start(options, NULL, NULL, n, l, err);
+    return luo_launch_start(options, NULL, NULL, n, launch, err);
 }
 
 static luo_status train(call *c, luo_err *err)
 {
     luo_exec_options options = {.log = luo_arena_printf(c->cli->arena, "%s/ranks.log", c->ranks)};
     char mpirun[4096];
-    luo_launch l = {0};
+    luo_launch launch = {0};
     if (!options.log) return luo_err_nomem(err);
     options.launcher =
         luo_launch_mpirun(mpirun, sizeof mpirun) ? LUO_LAUNCH_LOCAL : LUO_LAUNCH_MPIRUN;
-    LUO_TRY(start(c, &options, &l, err));
-    luo_process_wait(&l.process, INFINITY);
-    const luo_status st = luo_process_code(&l.process) == 0 ? LUO_OK : failure(c, &l, err);
-    luo_launch_end(&l, &options, 0);
+    LUO_TRY(start(c, &options, &launch, err));
+    luo_process_wait(&launch.process, INFINITY);
+    const luo_status st =
+        luo_process_code(&launch.process) == 0 ? LUO_OK : failure(c, &launch, err);
+    luo_launch_end(&launch, &options, 0);
     return st;
 }
 

@@ -159,7 +159,7 @@ bool luo_validation_counts(const luo_validation *validation, const luo_scored *s
 luo_status luo_validation_sum(luo_validation *validation, luo_err *err);
 /* Fills sense of the suites, validate_sense.c. Errors: those of luo_case_closed. */
 luo_status luo_validation_sense(luo_validation *validation, luo_err *err);
-void luo_sensitivity_print(FILE *out, const char *suite, const luo_sensitivity *s);
+void luo_sensitivity_print(FILE *out, const char *suite, const luo_sensitivity *sensitivity);
 void luo_validation_print(const luo_validation *validation);
 void luo_validation_json(const luo_validation *validation);
 /* DIR/validate.csv and DIR/plots/predicted.csv. */

@@ -111,18 +111,19 @@ static luo_status read_nccl(reader *r, const char *path)
         [BUSBW] = TEXT("busbw_GBps"),  [OF_SPLIT] = SPLIT,
         [ALGBW] = TEXT("algbw_GBps"),  [SOURCE] = TEXT("source"),
         [NOTE] = TEXT("note")};
-    luo_csv_cell c[N];
+    luo_csv_cell cell[N];
     luo_status st = LUO_OK;
     luo_csv *csv = luo_csv_open_path(path, columns, N, &r->cli->diags);
-    while (st == LUO_OK && luo_csv_next(csv, c)) {
-        const double nodes = number_of(c[NODES].text), devices = number_of(c[GPUS].text);
-        const double bytes = number_of(c[BYTES].text), busbw = number_of(c[BUSBW].text);
+    while (st == LUO_OK && luo_csv_next(csv, cell)) {
+        const double nodes = number_of(cell[NODES].text), devices = number_of(cell[GPUS].text);
+        const double bytes = number_of(cell[BYTES].text), busbw = number_of(cell[BUSBW].text);
         luo_coll op;
         if (!(nodes >= 1) || !(devices >= 2) || devices > 1e5 || !(bytes > 0) || !(busbw > 0) ||
-            digits(c[BUSBW].text) < 2 || !op_of(c[OP].text, &op))
+            digits(cell[BUSBW].text) < 2 || !op_of(cell[OP].text, &op))
             continue;
-        table *to = table_of(r, c[FABRIC].text, c[ALGO].text, op, (int32_t)nodes, (int32_t)devices);
-        st = add_row(r, to, (row){bytes, 1e9 * busbw, split_of(&c[OF_SPLIT])});
+        table *to =
+            table_of(r, cell[FABRIC].text, cell[ALGO].text, op, (int32_t)nodes, (int32_t)devices);
+        st = add_row(r, to, (row){bytes, 1e9 * busbw, split_of(&cell[OF_SPLIT])});
     }
     const luo_status closed = luo_csv_close(csv);
     return st == LUO_OK ? closed : st;
@@ -139,18 +140,20 @@ static luo_status read_vtrain(reader *r, const char *path)
                                               [TIME_NS] = SOME("time_out_of_place_ns"),
                                               [TIME_IN_PLACE_NS] = TEXT("time_in_place_ns"),
                                               [OF_SPLIT] = SPLIT};
-    luo_csv_cell c[N];
+    luo_csv_cell cell[N];
     luo_status st = LUO_OK;
     luo_csv *csv = luo_csv_open_path(path, columns, N, &r->cli->diags);
-    while (st == LUO_OK && luo_csv_next(csv, c)) {
-        const double n = c[GPUS].number, s = 1e-9 * c[TIME_NS].number;
+    while (st == LUO_OK && luo_csv_next(csv, cell)) {
+        const double n = cell[GPUS].number, s = 1e-9 * cell[TIME_NS].number;
         luo_coll op;
-        if (!(n >= 2) || n > 64 || !(s > 0) || !(c[BYTES].number > 0) || !op_of(c[OP].text, &op))
+        if (!(n >= 2) || n > 64 || !(s > 0) || !(cell[BYTES].number > 0) ||
+            !op_of(cell[OP].text, &op))
             continue;
         const double volume = luo_cost_volume((int)op, (int32_t)n);
-        table *to = table_of(r, c[GPU].text, "default", op, 1, (int32_t)n);
-        st = add_row(r, to,
-                     (row){c[BYTES].number, volume * c[BYTES].number / s, split_of(&c[OF_SPLIT])});
+        table *to = table_of(r, cell[GPU].text, "default", op, 1, (int32_t)n);
+        st = add_row(
+            r, to,
+            (row){cell[BYTES].number, volume * cell[BYTES].number / s, split_of(&cell[OF_SPLIT])});
     }
     const luo_status closed = luo_csv_close(csv);
     return st == LUO_OK ? closed : st;
@@ -219,15 +222,15 @@ static double seconds_of(reader *r, machine *m, luo_coll op, double bytes)
 /* Rows of a table but those of a fold (-1: all) as a curve. */
 static luo_status curve_of(reader *r, const table *t, int fold, luo_curve *out)
 {
-    luo_curve_point *p = LUO_NEW_N(r->arena, luo_curve_point, t->n);
+    luo_curve_point *point = LUO_NEW_N(r->arena, luo_curve_point, t->n);
     int32_t n = 0;
-    if (!p) return luo_err_nomem(r->err);
+    if (!point) return luo_err_nomem(r->err);
     for (int32_t i = 0; i < t->n; i++) {
         if (fold >= 0 && i % r->folds == fold) continue;
-        if (n > 0 && p[n - 1].bytes == t->at[i].bytes) continue;
-        p[n++] = (luo_curve_point){t->at[i].bytes, t->at[i].busbw};
+        if (n > 0 && point[n - 1].bytes == t->at[i].bytes) continue;
+        point[n++] = (luo_curve_point){t->at[i].bytes, t->at[i].busbw};
     }
-    *out = (luo_curve){t->op, t->devices / t->nodes, n, p};
+    *out = (luo_curve){t->op, t->devices / t->nodes, n, point};
     return LUO_OK;
 }
 
@@ -283,11 +286,11 @@ static const table *inside_of(const reader *r, const table *t, int32_t devices)
 
 static luo_status take(reader *r, const table *t, int32_t i, double seconds, int fold)
 {
-    luo_collectives *o = r->out;
+    luo_collectives *collectives = r->out;
     const double volume = luo_cost_volume((int)t->op, t->devices);
     luo_suite_row *is = LUO_NEW(r->arena, luo_suite_row);
-    luo_case *one = &o->cases[o->n];
-    luo_score *s = &o->scores[o->n];
+    luo_case *one = &collectives->cases[collectives->n];
+    luo_score *score = &collectives->scores[collectives->n];
     if (!is) return luo_err_nomem(r->err);
     *is = (luo_suite_row){.suite = "collectives", .system = "nccl", .gpu = t->gpu,
                            .id = luo_arena_printf(r->arena, "%s-%s-%d-%.0f", t->gpu,
@@ -298,16 +301,16 @@ static luo_status take(reader *r, const table *t, int32_t i, double seconds, int
                            .gpus_per_node = t->devices / t->nodes, .kind = LUO_STEP_MEASURED};
     *one = (luo_case){
         .row = is, .assumed = "", .measured_s = volume * t->at[i].bytes / t->at[i].busbw};
-    *s = (luo_score){.closed = LUO_EUNSUP, .simulated = LUO_EUNSUP, .memory = LUO_EUNSUP};
+    *score = (luo_score){.closed = LUO_EUNSUP, .simulated = LUO_EUNSUP, .memory = LUO_EUNSUP};
     if (seconds > 0) {
-        s->closed = LUO_OK;
-        s->closed_s = seconds;
+        score->closed = LUO_OK;
+        score->closed_s = seconds;
         one->cluster = LUO_NEW(r->arena, luo_cluster); /* says that it is a case */
     } else {
         one->refused = LUO_EUNSUP;
         one->assumed = "there is neither a profile of ours nor a table of this GPU.";
     }
-    o->fold[o->n++] = fold;
+    collectives->fold[collectives->n++] = fold;
     return is->id && (seconds <= 0 || one->cluster) ? LUO_OK : luo_err_nomem(r->err);
 }
 
@@ -326,10 +329,10 @@ static void fit_net(reader *r, const table *t, machine *m, int fold, luo_net_row
                                   more * bytes / t->at[i].busbw,
                                   more / less * seconds_of(r, &alone, t->op, bytes)};
     }
-    const luo_net_fitted f = luo_fit_net(rows, n);
-    m->profile.net_ratio = f.net_ratio;
-    m->profile.net_half_bytes = f.net_half_bytes;
-    m->profile.net_step_s = f.net_step_s;
+    const luo_net_fitted fitted = luo_fit_net(rows, n);
+    m->profile.net_ratio = fitted.net_ratio;
+    m->profile.net_half_bytes = fitted.net_half_bytes;
+    m->profile.net_step_s = fitted.net_step_s;
 }
 
 static luo_status cross_table(reader *r, const table *t)

@@ -15,9 +15,9 @@ static bool assumed_value(const luo_profile *profile, const char *name)
 {
     const size_t n = strlen(name);
     for (int32_t i = 0; i < profile->nvalues; i++) {
-        const luo_value *v = &profile->values[i];
-        if (strncmp(v->name, name, n) == 0 &&
-            (v->provenance == LUO_FROM_CHOSEN || v->provenance == LUO_FROM_REPORTED))
+        const luo_value *value = &profile->values[i];
+        if (strncmp(value->name, name, n) == 0 &&
+            (value->provenance == LUO_FROM_CHOSEN || value->provenance == LUO_FROM_REPORTED))
             return true;
     }
     return false;
@@ -80,21 +80,22 @@ luo_status luo_validation_sense(luo_validation *validation, luo_err *err)
     luo_status st = scratch ? LUO_OK : luo_err_nomem(err);
     for (int32_t i = 0; i < validation->nsuites; i++)
         for (int k = 0; k < LUO_SENSES && st == LUO_OK; k++) {
-            luo_sensitivity *s = &validation->suites[i].sense[k];
-            s->what = senses[k];
+            luo_sensitivity *sensitivity = &validation->suites[i].sense[k];
+            sensitivity->what = senses[k];
             for (int j = 0; j < 3 && st == LUO_OK; j++)
                 st = mean_at(validation, scratch, validation->suites[i].suite, (sense)k, at[j],
-                             &s->mean[j], &s->rows, err);
+                             &sensitivity->mean[j], &sensitivity->rows, err);
         }
     luo_arena_free(scratch);
     return st;
 }
 
-void luo_sensitivity_print(FILE *out, const char *suite, const luo_sensitivity *s)
+void luo_sensitivity_print(FILE *out, const char *suite, const luo_sensitivity *sensitivity)
 {
-    if (s->rows == 0) return;
+    if (sensitivity->rows == 0) return;
     fprintf(out,
             "%s: the %s is an assumption of %d rows; mean |error| of the closed form on them "
             "%.1f %%, with 20 %% less of it %.1f %%, with 20 %% more %.1f %%\n",
-            suite, s->what, (int)s->rows, 100 * s->mean[0], 100 * s->mean[1], 100 * s->mean[2]);
+            suite, sensitivity->what, (int)sensitivity->rows, 100 * sensitivity->mean[0],
+            100 * sensitivity->mean[1], 100 * sensitivity->mean[2]);
 }

@@ -64,13 +64,13 @@ static double measured_by_rate(const luo_case *one, double predicted)
 
 static void take_row(const luo_validation *validation, luo_scored *scored)
 {
-    const luo_score *p = scored->s;
+    const luo_score *score = scored->s;
     scored->predicted_s = 0;
     if (scored->c->row->kind == LUO_STEP_OOM) return;
-    if (!validation->closed_only && p->simulated == LUO_OK)
-        scored->predicted_s = p->step_s;
-    else if (p->closed == LUO_OK)
-        scored->predicted_s = p->closed_s;
+    if (!validation->closed_only && score->simulated == LUO_OK)
+        scored->predicted_s = score->step_s;
+    else if (score->closed == LUO_OK)
+        scored->predicted_s = score->closed_s;
     scored->measured_s = scored->c->measured_s;
     if (scored->c->row->kind == LUO_STEP_MFU_ONLY && scored->predicted_s > 0)
         scored->measured_s = measured_by_rate(scored->c, scored->predicted_s);
@@ -129,37 +129,37 @@ static bool not_said(const luo_validation *validation, const luo_scored *scored)
 }
 
 static void add_row(const luo_validation *validation, const luo_scored *scored, pairs *p,
-                    luo_suite_result *r)
+                    luo_suite_result *result)
 {
     const luo_suite_row *row = scored->c->row;
     const bool simulated = scored->s->simulated == LUO_OK;
     if (not_said(validation, scored)) {
-        r->outside++;
+        result->outside++;
         return;
     }
     if (!scored->c->cluster) {
-        r->missing++;
+        result->missing++;
         return;
     }
     if (row->kind == LUO_STEP_OOM) {
-        r->oom++;
-        r->oom_told += scored->s->memory == LUO_OK && scored->s->over;
-        r->missing += scored->s->memory != LUO_OK;
+        result->oom++;
+        result->oom_told += scored->s->memory == LUO_OK && scored->s->over;
+        result->missing += scored->s->memory != LUO_OK;
         return;
     }
     if (!(scored->predicted_s > 0))
-        r->missing++;
+        result->missing++;
     else if (!validation->closed_only && !simulated)
-        r->by_closed++;
+        result->by_closed++;
     add(&p[ALL], scored->predicted_s, scored->measured_s);
     if (scored->spread > 0 && scored->predicted_s > 0 && scored->measured_s > 0) {
-        r->ranges++;
-        r->inside += fabs(log(scored->predicted_s / scored->measured_s)) <=
-                     LUO_EFFECTS_MIDDLE80 * scored->spread;
+        result->ranges++;
+        result->inside += fabs(log(scored->predicted_s / scored->measured_s)) <=
+                          LUO_EFFECTS_MIDDLE80 * scored->spread;
     }
     if (scored->s->memory == LUO_OK && scored->measured_s > 0) {
-        r->weighed++;
-        r->refused += scored->s->over;
+        result->weighed++;
+        result->refused += scored->s->over;
     }
     if (simulated) add(&p[SIMULATED], scored->s->step_s, scored->measured_s);
     if (scored->s->closed == LUO_OK) add(&p[CLOSED], scored->s->closed_s, scored->measured_s);
@@ -168,42 +168,45 @@ static void add_row(const luo_validation *validation, const luo_scored *scored, 
 }
 
 static void add_counted(const luo_validation *validation, const luo_scored *scored, pairs *p,
-                        luo_suite_result *r)
+                        luo_suite_result *result)
 {
-    const int32_t before = r->missing;
-    add_row(validation, scored, p, r);
-    if (before == 0 && r->missing > 0) r->first = scored;
+    const int32_t before = result->missing;
+    add_row(validation, scored, p, result);
+    if (before == 0 && result->missing > 0) result->first = scored;
 }
 
-static void judge(luo_suite_result *r)
+static void judge(luo_suite_result *result)
 {
-    const luo_bar *b = luo_bar_of(r->suite);
-    for (int strict = 0; b && strict < 2; strict++)
-        r->broken[strict] =
-            r->missing > 0 || (b->mean[strict] > 0 && 100 * r->all.mean > b->mean[strict]) ||
-            (b->largest[strict] > 0 && 100 * r->all.largest > b->largest[strict]) ||
-            (b->spearman[strict] > 0 && r->all.ranked && r->all.spearman < b->spearman[strict]) ||
-            (b->memory[strict] > 0 && 100 * r->memory.mean > b->memory[strict]);
+    const luo_bar *bar = luo_bar_of(result->suite);
+    for (int strict = 0; bar && strict < 2; strict++)
+        result->broken[strict] =
+            result->missing > 0 ||
+            (bar->mean[strict] > 0 && 100 * result->all.mean > bar->mean[strict]) ||
+            (bar->largest[strict] > 0 && 100 * result->all.largest > bar->largest[strict]) ||
+            (bar->spearman[strict] > 0 && result->all.ranked &&
+             result->all.spearman < bar->spearman[strict]) ||
+            (bar->memory[strict] > 0 && 100 * result->memory.mean > bar->memory[strict]);
 }
 
-static luo_status sum_suite(luo_validation *validation, luo_arena *scratch, luo_suite_result *r,
-                            luo_err *err)
+static luo_status sum_suite(luo_validation *validation, luo_arena *scratch,
+                            luo_suite_result *result, luo_err *err)
 {
     pairs p[KINDS] = {{0}};
-    luo_errors *const to[KINDS] = {&r->all, &r->simulated, &r->closed, &r->naive, &r->memory};
-    LUO_TRY(add_naive(validation, scratch, r->suite, err));
+    luo_errors *const to[KINDS] = {&result->all, &result->simulated, &result->closed,
+                                   &result->naive, &result->memory};
+    LUO_TRY(add_naive(validation, scratch, result->suite, err));
     for (int k = 0; k < KINDS; k++) {
         p[k].predicted = LUO_NEW_N(scratch, double, validation->n);
         p[k].measured = LUO_NEW_N(scratch, double, validation->n);
         if (!p[k].predicted || !p[k].measured) return luo_err_nomem(err);
     }
     for (int32_t i = 0; i < validation->n; i++)
-        if (same_part(&validation->at[i], r->suite) &&
+        if (same_part(&validation->at[i], result->suite) &&
             luo_validation_counts(validation, &validation->at[i]))
-            add_counted(validation, &validation->at[i], p, r);
+            add_counted(validation, &validation->at[i], p, result);
     for (int k = 0; k < KINDS; k++)
         LUO_TRY(luo_errors_of(scratch, p[k].predicted, p[k].measured, p[k].n, to[k], err));
-    judge(r);
+    judge(result);
     return LUO_OK;
 }
 
@@ -229,9 +232,9 @@ luo_status luo_validation_sum(luo_validation *validation, luo_err *err)
         if (!luo_validation_counts(validation, &validation->at[i]) ||
             known(validation, validation->at[i].suite))
             continue;
-        luo_suite_result *r = &validation->suites[validation->nsuites++];
-        *r = (luo_suite_result){.suite = validation->at[i].suite};
-        st = sum_suite(validation, scratch, r, err);
+        luo_suite_result *result = &validation->suites[validation->nsuites++];
+        *result = (luo_suite_result){.suite = validation->at[i].suite};
+        st = sum_suite(validation, scratch, result, err);
         luo_arena_reset(scratch, 0);
     }
     luo_arena_free(scratch);
@@ -240,34 +243,36 @@ luo_status luo_validation_sum(luo_validation *validation, luo_err *err)
 
 /* ---- the table ---- */
 
-static void print_mean(FILE *out, const luo_errors *e)
+static void print_mean(FILE *out, const luo_errors *errors)
 {
-    if (e->n) fprintf(out, " %7.1f", 100 * e->mean);
+    if (errors->n)
+        fprintf(out, " %7.1f", 100 * errors->mean);
     else fprintf(out, " %7s", "-");
 }
 
-static void print_suite(const luo_validation *validation, FILE *out, const luo_suite_result *r)
+static void print_suite(const luo_validation *validation, FILE *out, const luo_suite_result *result)
 {
-    const luo_errors *e = &r->all;
-    const luo_bar *b = luo_bar_of(r->suite);
-    fprintf(out, "%-20s %4d", r->suite, (int)e->n);
-    if (e->n)
-        fprintf(out, " %6.1f %6.1f %6.1f %6.1f %+6.1f", 100 * e->mean, 100 * e->median,
-                100 * e->p90, 100 * e->largest, 100 * e->bias);
+    const luo_errors *errors = &result->all;
+    const luo_bar *bar = luo_bar_of(result->suite);
+    fprintf(out, "%-20s %4d", result->suite, (int)errors->n);
+    if (errors->n)
+        fprintf(out, " %6.1f %6.1f %6.1f %6.1f %+6.1f", 100 * errors->mean, 100 * errors->median,
+                100 * errors->p90, 100 * errors->largest, 100 * errors->bias);
     else fprintf(out, " %6s %6s %6s %6s %6s", "-", "-", "-", "-", "-");
-    if (e->ranked) fprintf(out, " %6.2f", e->spearman);
+    if (errors->ranked)
+        fprintf(out, " %6.2f", errors->spearman);
     else fprintf(out, " %6s", "-");
-    print_mean(out, &r->closed);
-    print_mean(out, &r->naive);
-    if (r->ranges)
-        fprintf(out, " %5.0f%%", 100.0 * r->inside / r->ranges);
+    print_mean(out, &result->closed);
+    print_mean(out, &result->naive);
+    if (result->ranges)
+        fprintf(out, " %5.0f%%", 100.0 * result->inside / result->ranges);
     else if (validation->rows == LUO_ROWS_LEFT)
         fprintf(out, " %6s", "-");
-    if (b && b->mean[validation->strict] > 0)
-        fprintf(out, " %5.1f%s", b->mean[validation->strict],
-                r->broken[validation->strict] ? "!" : " ");
+    if (bar && bar->mean[validation->strict] > 0)
+        fprintf(out, " %5.1f%s", bar->mean[validation->strict],
+                result->broken[validation->strict] ? "!" : " ");
     else fprintf(out, " %5s ", "-");
-    fprintf(out, " %s\n", b ? b->others : "-");
+    fprintf(out, " %s\n", bar ? bar->others : "-");
 }
 
 static bool is_outside(const luo_validation *validation, const luo_scored *scored,
@@ -316,25 +321,25 @@ static void print_outside(const luo_validation *validation, FILE *out, const cha
     }
 }
 
-static void print_missing(FILE *out, const luo_suite_result *r)
+static void print_missing(FILE *out, const luo_suite_result *result)
 {
-    if (r->by_closed && strcmp(r->suite, "collectives") != 0)
+    if (result->by_closed && strcmp(result->suite, "collectives") != 0)
         fprintf(out, "%s: %d of %d rows have no program and are scored by the closed form.\n",
-                r->suite, (int)r->by_closed, (int)r->all.n);
-    if (r->missing)
-        fprintf(out, "%s: %d rows cannot be predicted; the first is %s: %s\n", r->suite,
-                (int)r->missing, r->first->c->row->id, reason_of(r->first));
-    if (r->memory.n)
+                result->suite, (int)result->by_closed, (int)result->all.n);
+    if (result->missing)
+        fprintf(out, "%s: %d rows cannot be predicted; the first is %s: %s\n", result->suite,
+                (int)result->missing, result->first->c->row->id, reason_of(result->first));
+    if (result->memory.n)
         fprintf(out,
                 "%s: memory of %d rows: mean |error| %.1f %%, largest %.1f %%, bias %+.1f %%\n",
-                r->suite, (int)r->memory.n, 100 * r->memory.mean, 100 * r->memory.largest,
-                100 * r->memory.bias);
-    if (r->refused)
-        fprintf(out, "%s: %d of %d rows that ran are said not to fit.\n", r->suite,
-                (int)r->refused, (int)r->weighed);
-    if (r->oom)
-        fprintf(out, "%s: %d of %d rows that ran out of memory are said to.\n", r->suite,
-                (int)r->oom_told, (int)r->oom);
+                result->suite, (int)result->memory.n, 100 * result->memory.mean,
+                100 * result->memory.largest, 100 * result->memory.bias);
+    if (result->refused)
+        fprintf(out, "%s: %d of %d rows that ran are said not to fit.\n", result->suite,
+                (int)result->refused, (int)result->weighed);
+    if (result->oom)
+        fprintf(out, "%s: %d of %d rows that ran out of memory are said to.\n", result->suite,
+                (int)result->oom_told, (int)result->oom);
 }
 
 static bool has_both(const luo_validation *validation, const luo_scored *scored)
@@ -346,10 +351,10 @@ static bool has_both(const luo_validation *validation, const luo_scored *scored)
 /* Two ways to train one network on as many GPUs. */
 static bool is_choice(const luo_scored *a, const luo_scored *b)
 {
-    const luo_suite_row *row = a->c->row, *y = b->c->row;
-    return row->layers > 0 && strcmp(row->suite, y->suite) == 0 &&
-           strcmp(row->model, y->model) == 0 && strcmp(row->gpu, y->gpu) == 0 &&
-           row->gpus == y->gpus && row->gbs == y->gbs && row->seq == y->seq;
+    const luo_suite_row *row = a->c->row, *suite_row = b->c->row;
+    return row->layers > 0 && strcmp(row->suite, suite_row->suite) == 0 &&
+           strcmp(row->model, suite_row->model) == 0 && strcmp(row->gpu, suite_row->gpu) == 0 &&
+           row->gpus == suite_row->gpus && row->gbs == suite_row->gbs && row->seq == suite_row->seq;
 }
 
 /* Do their times differ by over 2 %? */
@@ -457,7 +462,7 @@ static double off(const luo_scored *scored)
 static void print_row(const luo_validation *validation, FILE *out, const luo_scored *scored)
 {
     const luo_parts *parts = &scored->s->parts;
-    const luo_step_cost *c = &scored->s->cost;
+    const luo_step_cost *cost = &scored->s->cost;
     fprintf(out, "  %-22s measured %.4g s, predicted %.4g s (%+.1f %%)", scored->c->row->id,
             scored->measured_s, scored->predicted_s,
             100 * (scored->predicted_s / scored->measured_s - 1));
@@ -468,8 +473,10 @@ static void print_row(const luo_validation *validation, FILE *out, const luo_sco
                 parts->compute_s, parts->recompute_s, parts->tp_s, parts->pp_s, parts->dp_s,
                 parts->bubble_s);
     else
-        fprintf(out, ": pipeline %.4g (busiest stage %.4g), dp %.4g, tied %.4g, optimizer %.4g, "
-                "scale x %.3f\n", c->pipeline, c->ideal, c->dp, c->tied, c->optimizer, c->jitter);
+        fprintf(out,
+                ": pipeline %.4g (busiest stage %.4g), dp %.4g, tied %.4g, optimizer %.4g, "
+                "scale x %.3f\n",
+                cost->pipeline, cost->ideal, cost->dp, cost->tied, cost->optimizer, cost->jitter);
 }
 
 /* The n rows that are furthest off, the worst first. */
@@ -528,22 +535,22 @@ void luo_validation_json(const luo_validation *validation)
     luo_jsonw *json = &validation->cli->json;
     luo_jsonw_open(json, "suites", '[');
     for (int32_t i = 0; i < validation->nsuites; i++) {
-        const luo_suite_result *r = &validation->suites[i];
+        const luo_suite_result *result = &validation->suites[i];
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_text(json, "suite", r->suite);
-        luo_jsonw_num(json, "rows", r->all.n, 9);
-        luo_jsonw_num(json, "mean_ratio", r->all.mean, 9);
-        luo_jsonw_num(json, "median_ratio", r->all.median, 9);
-        luo_jsonw_num(json, "p90_ratio", r->all.p90, 9);
-        luo_jsonw_num(json, "max_ratio", r->all.largest, 9);
-        luo_jsonw_num(json, "bias_ratio", r->all.bias, 9);
-        if (r->all.ranked) luo_jsonw_num(json, "spearman", r->all.spearman, 9);
-        luo_jsonw_num(json, "closed_mean_ratio", r->closed.mean, 9);
-        luo_jsonw_num(json, "naive_mean_ratio", r->naive.mean, 9);
-        luo_jsonw_num(json, "scored_by_closed_form", r->by_closed, 9);
-        luo_jsonw_num(json, "out_of_scope", r->outside, 9);
-        luo_jsonw_num(json, "not_predicted", r->missing, 9);
-        if (r->memory.n) luo_jsonw_num(json, "memory_mean_ratio", r->memory.mean, 9);
+        luo_jsonw_text(json, "suite", result->suite);
+        luo_jsonw_num(json, "rows", result->all.n, 9);
+        luo_jsonw_num(json, "mean_ratio", result->all.mean, 9);
+        luo_jsonw_num(json, "median_ratio", result->all.median, 9);
+        luo_jsonw_num(json, "p90_ratio", result->all.p90, 9);
+        luo_jsonw_num(json, "max_ratio", result->all.largest, 9);
+        luo_jsonw_num(json, "bias_ratio", result->all.bias, 9);
+        if (result->all.ranked) luo_jsonw_num(json, "spearman", result->all.spearman, 9);
+        luo_jsonw_num(json, "closed_mean_ratio", result->closed.mean, 9);
+        luo_jsonw_num(json, "naive_mean_ratio", result->naive.mean, 9);
+        luo_jsonw_num(json, "scored_by_closed_form", result->by_closed, 9);
+        luo_jsonw_num(json, "out_of_scope", result->outside, 9);
+        luo_jsonw_num(json, "not_predicted", result->missing, 9);
+        if (result->memory.n) luo_jsonw_num(json, "memory_mean_ratio", result->memory.mean, 9);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);

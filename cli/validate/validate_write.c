@@ -12,10 +12,10 @@ static void put_number(luo_table *table, int32_t column, double v, bool there)
     luo_table_num(table, column, there ? v : NAN);
 }
 
-static void put_parts(luo_table *table, const luo_score *s)
+static void put_parts(luo_table *table, const luo_score *score)
 {
-    const bool there = s->simulated == LUO_OK;
-    const luo_parts *parts = &s->parts;
+    const bool there = score->simulated == LUO_OK;
+    const luo_parts *parts = &score->parts;
     const double part[] = {parts->compute_s, parts->recompute_s, parts->tp_s, parts->ep_s,
                            parts->cp_s,      parts->pp_s,        parts->dp_s, parts->bubble_s};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)

@@ -35,69 +35,69 @@ static char *base_of(block *b)
     return (char *)b + HEAD;
 }
 
-static block *push_block(luo_arena *a, size_t bytes)
+static block *push_block(luo_arena *arena, size_t bytes)
 {
-    size_t size = a->next_bytes;
+    size_t size = arena->next_bytes;
     if (size < bytes) size = bytes;
     if (size > SIZE_MAX - HEAD) return NULL;
     block *b = malloc(HEAD + size);
     if (!b) return NULL;
-    b->prev = a->top;
-    b->start = a->top ? a->top->start + a->top->used : 0;
+    b->prev = arena->top;
+    b->start = arena->top ? arena->top->start + arena->top->used : 0;
     b->size = size;
     b->used = 0;
-    a->top = b;
-    if (a->next_bytes < MAX_BLOCK) a->next_bytes *= 2;
+    arena->top = b;
+    if (arena->next_bytes < MAX_BLOCK) arena->next_bytes *= 2;
     return b;
 }
 
 luo_arena *luo_arena_new(size_t first_bytes)
 {
-    luo_arena *a = calloc(1, sizeof *a);
-    if (!a) return NULL;
-    a->next_bytes = round_up(first_bytes ? first_bytes : FIRST);
-    if (!push_block(a, 0)) {
-        free(a);
+    luo_arena *arena = calloc(1, sizeof *arena);
+    if (!arena) return NULL;
+    arena->next_bytes = round_up(first_bytes ? first_bytes : FIRST);
+    if (!push_block(arena, 0)) {
+        free(arena);
         return NULL;
     }
-    return a;
+    return arena;
 }
 
-void luo_arena_free(luo_arena *a)
+void luo_arena_free(luo_arena *arena)
 {
-    if (!a) return;
-    while (a->top) {
-        block *b = a->top;
-        a->top = b->prev;
+    if (!arena) return;
+    while (arena->top) {
+        block *b = arena->top;
+        arena->top = b->prev;
         free(b);
     }
-    free(a);
+    free(arena);
 }
 
-void *luo_arena_alloc(luo_arena *a, size_t bytes)
+void *luo_arena_alloc(luo_arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX - ALIGN) return NULL;
     const size_t need = bytes ? round_up(bytes) : ALIGN;
-    block *b = a->top;
-    if (b->size - b->used < need && !(b = push_block(a, need))) return NULL;
-    a->newest = base_of(b) + b->used;
+    block *b = arena->top;
+    if (b->size - b->used < need && !(b = push_block(arena, need))) return NULL;
+    arena->newest = base_of(b) + b->used;
     b->used += need;
-    return a->newest;
+    return arena->newest;
 }
 
-void *luo_arena_calloc(luo_arena *a, size_t n, size_t bytes)
+void *luo_arena_calloc(luo_arena *arena, size_t n, size_t bytes)
 {
     if (bytes && n > SIZE_MAX / bytes) return NULL;
-    void *p = luo_arena_alloc(a, n * bytes);
+    void *p = luo_arena_alloc(arena, n * bytes);
     if (p) memset(p, 0, n * bytes);
     return p;
 }
 
-void *luo_arena_grow(luo_arena *a, void *p, size_t old_bytes, size_t new_bytes)
+void *luo_arena_grow(luo_arena *arena, void *p, size_t old_bytes, size_t new_bytes)
 {
     assert(new_bytes >= old_bytes);
-    block *b = a->top;
-    if (p && p == a->newest) {
+    block *b = arena->top;
+    if (p && p == arena->newest) {
         const size_t at = (size_t)((char *)p - base_of(b));
         const size_t need = round_up(new_bytes);
         if (at <= b->size && need >= new_bytes && b->size - at >= need) {
@@ -105,56 +105,56 @@ void *luo_arena_grow(luo_arena *a, void *p, size_t old_bytes, size_t new_bytes)
             return p;
         }
     }
-    void *q = luo_arena_alloc(a, new_bytes);
+    void *q = luo_arena_alloc(arena, new_bytes);
     if (q && p && old_bytes) memcpy(q, p, old_bytes);
     return q;
 }
 
-char *luo_arena_strndup(luo_arena *a, const char *s, size_t n)
+char *luo_arena_strndup(luo_arena *arena, const char *s, size_t n)
 {
-    char *p = luo_arena_alloc(a, n + 1);
+    char *p = luo_arena_alloc(arena, n + 1);
     if (!p) return NULL;
     memcpy(p, s, n);
     p[n] = 0;
     return p;
 }
 
-char *luo_arena_strdup(luo_arena *a, const char *s)
+char *luo_arena_strdup(luo_arena *arena, const char *s)
 {
-    return luo_arena_strndup(a, s, strlen(s));
+    return luo_arena_strndup(arena, s, strlen(s));
 }
 
-char *luo_arena_printf(luo_arena *a, const char *fmt, ...)
+char *luo_arena_printf(luo_arena *arena, const char *fmt, ...)
 {
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
     const int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    char *p = n < 0 ? NULL : luo_arena_alloc(a, (size_t)n + 1);
+    char *p = n < 0 ? NULL : luo_arena_alloc(arena, (size_t)n + 1);
     if (p) vsnprintf(p, (size_t)n + 1, fmt, again);
     va_end(again);
     return p;
 }
 
-size_t luo_arena_mark(const luo_arena *a)
+size_t luo_arena_mark(const luo_arena *arena)
 {
-    return a->top->start + a->top->used;
+    return arena->top->start + arena->top->used;
 }
 
-void luo_arena_reset(luo_arena *a, size_t mark)
+void luo_arena_reset(luo_arena *arena, size_t mark)
 {
-    while (a->top->start > mark && a->top->prev) {
-        block *b = a->top;
-        a->top = b->prev;
+    while (arena->top->start > mark && arena->top->prev) {
+        block *b = arena->top;
+        arena->top = b->prev;
         free(b);
     }
-    assert(mark >= a->top->start && mark - a->top->start <= a->top->used);
-    a->top->used = mark - a->top->start;
-    a->newest = NULL;
+    assert(mark >= arena->top->start && mark - arena->top->start <= arena->top->used);
+    arena->top->used = mark - arena->top->start;
+    arena->newest = NULL;
 }
 
-size_t luo_arena_used(const luo_arena *a)
+size_t luo_arena_used(const luo_arena *arena)
 {
-    return luo_arena_mark(a);
+    return luo_arena_mark(arena);
 }

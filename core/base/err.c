@@ -108,32 +108,32 @@ void luo_diags_init(luo_diags *diags, luo_arena *arena)
 
 static luo_diag_file *file_of(const luo_diags *diags, const char *path)
 {
-    luo_diag_file *f = diags->files;
-    while (f && strncmp(f->path, path, sizeof f->path - 1) != 0) f = f->next;
-    return f;
+    luo_diag_file *file = diags->files;
+    while (file && strncmp(file->path, path, sizeof file->path - 1) != 0) file = file->next;
+    return file;
 }
 
 bool luo_diags_full(const luo_diags *diags, const char *path)
 {
-    const luo_diag_file *f = file_of(diags, path ? path : "");
-    return f && f->n_errors >= LUO_DIAGS_MAX;
+    const luo_diag_file *file = file_of(diags, path ? path : "");
+    return file && file->n_errors >= LUO_DIAGS_MAX;
 }
 
 /* Counts an error of the file. False: it is one too many. */
 static bool count(luo_diags *diags, luo_status st, const char *path)
 {
-    luo_diag_file *f = file_of(diags, path);
+    luo_diag_file *file = file_of(diags, path);
     diags->n_errors++;
     if (luo_status_exit(st) > luo_status_exit(diags->worst)) diags->worst = st;
-    if (!f) {
-        f = LUO_NEW(diags->arena, luo_diag_file);
-        if (!f) return true; /* append will fail, too */
-        snprintf(f->path, sizeof f->path, "%s", path);
-        f->next = diags->files;
-        diags->files = f;
+    if (!file) {
+        file = LUO_NEW(diags->arena, luo_diag_file);
+        if (!file) return true; /* append will fail, too */
+        snprintf(file->path, sizeof file->path, "%s", path);
+        file->next = diags->files;
+        diags->files = file;
     }
-    if (++f->n_errors <= LUO_DIAGS_MAX) return true;
-    f->n_dropped++;
+    if (++file->n_errors <= LUO_DIAGS_MAX) return true;
+    file->n_dropped++;
     diags->n_dropped++;
     return false;
 }
@@ -142,20 +142,20 @@ static luo_diag *append_diag(luo_diags *diags, luo_severity severity, luo_status
                              const char *path)
 {
     if (severity == LUO_ERROR && !count(diags, st, path)) return NULL;
-    luo_diag *x = LUO_NEW(diags->arena, luo_diag);
-    if (!x) {
+    luo_diag *diag = LUO_NEW(diags->arena, luo_diag);
+    if (!diag) {
         diags->worst = LUO_ENOMEM;
         if (diags->spared) return NULL;
         diags->spared = true;
-        x = &diags->spare;
+        diag = &diags->spare;
     }
-    x->severity = severity;
+    diag->severity = severity;
     if (diags->last)
-        diags->last->next = x;
+        diags->last->next = diag;
     else
-        diags->first = x;
-    diags->last = x;
-    return x;
+        diags->first = diag;
+    diags->last = diag;
+    return diag;
 }
 
 /* A file that one command reads several times has its notes once, whichever file named it: that
@@ -163,10 +163,11 @@ static luo_diag *append_diag(luo_diags *diags, luo_severity severity, luo_status
 static bool has_note(const luo_diags *diags, const luo_err *err)
 {
     const size_t n = strlen(err->text);
-    for (const luo_diag *d = diags->first; d; d = d->next) {
-        const char *text = d->err.text;
-        if (d->severity == LUO_NOTE && d->err.line == err->line && d->err.col == err->col &&
-            strcmp(d->err.path, err->path) == 0 && strncmp(text, err->text, n) == 0 &&
+    for (const luo_diag *diag = diags->first; diag; diag = diag->next) {
+        const char *text = diag->err.text;
+        if (diag->severity == LUO_NOTE && diag->err.line == err->line &&
+            diag->err.col == err->col && strcmp(diag->err.path, err->path) == 0 &&
+            strncmp(text, err->text, n) == 0 &&
             (text[n] == '\0' || strncmp(text + n, " (in ", 5) == 0))
             return true;
     }
@@ -180,8 +181,8 @@ luo_status luo_diags_vadd(luo_diags *diags, luo_severity severity, luo_status st
     luo_utf8_show(err.path, sizeof err.path, path ? path : "");
     format(err.text, sizeof err.text, fmt, ap);
     if (severity == LUO_NOTE && path && has_note(diags, &err)) return st;
-    luo_diag *x = append_diag(diags, severity, st, path ? path : "");
-    if (x) x->err = err;
+    luo_diag *diag = append_diag(diags, severity, st, path ? path : "");
+    if (diag) diag->err = err;
     return st;
 }
 
@@ -197,7 +198,7 @@ luo_status luo_diags_add(luo_diags *diags, luo_severity severity, luo_status st,
 
 luo_status luo_diags_err(luo_diags *diags, const luo_err *err)
 {
-    luo_diag *x = append_diag(diags, LUO_ERROR, err->st, err->path);
-    if (x) x->err = *err;
+    luo_diag *diag = append_diag(diags, LUO_ERROR, err->st, err->path);
+    if (diag) diag->err = *err;
     return err->st;
 }

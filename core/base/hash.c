@@ -32,16 +32,16 @@ static uint64_t mix(uint64_t k)
     return k ^ (k >> 33);
 }
 
-static size_t slot(const luo_map *m, uint64_t key)
+static size_t slot(const luo_map *map, uint64_t key)
 {
-    size_t i = (size_t)mix(key) & (m->cap - 1);
-    while (m->keys[i] && m->keys[i] != key + 1) i = (i + 1) & (m->cap - 1);
+    size_t i = (size_t)mix(key) & (map->cap - 1);
+    while (map->keys[i] && map->keys[i] != key + 1) i = (i + 1) & (map->cap - 1);
     return i;
 }
 
-static int grow(luo_map *m)
+static int grow(luo_map *map)
 {
-    luo_map big = {.cap = m->cap ? 2 * m->cap : 64, .n = m->n};
+    luo_map big = {.cap = map->cap ? 2 * map->cap : 64, .n = map->n};
     big.keys = calloc(big.cap, sizeof *big.keys);
     big.values = malloc(big.cap * sizeof *big.values);
     if (!big.keys || !big.values) {
@@ -49,45 +49,45 @@ static int grow(luo_map *m)
         free(big.values);
         return 0;
     }
-    for (size_t i = 0; i < m->cap; i++) {
-        if (!m->keys[i]) continue;
-        const size_t j = slot(&big, m->keys[i] - 1);
-        big.keys[j] = m->keys[i];
-        big.values[j] = m->values[i];
+    for (size_t i = 0; i < map->cap; i++) {
+        if (!map->keys[i]) continue;
+        const size_t j = slot(&big, map->keys[i] - 1);
+        big.keys[j] = map->keys[i];
+        big.values[j] = map->values[i];
     }
-    luo_map_free(m);
-    *m = big;
+    luo_map_free(map);
+    *map = big;
     return 1;
 }
 
-int64_t *luo_map_at(luo_map *m, uint64_t key, int64_t fresh)
+int64_t *luo_map_at(luo_map *map, uint64_t key, int64_t fresh)
 {
-    if (2 * (m->n + 1) > m->cap && !grow(m)) return NULL;
-    const size_t i = slot(m, key);
-    if (!m->keys[i]) {
-        m->keys[i] = key + 1;
-        m->values[i] = fresh;
-        m->n++;
+    if (2 * (map->n + 1) > map->cap && !grow(map)) return NULL;
+    const size_t i = slot(map, key);
+    if (!map->keys[i]) {
+        map->keys[i] = key + 1;
+        map->values[i] = fresh;
+        map->n++;
     }
-    return &m->values[i];
+    return &map->values[i];
 }
 
-int64_t luo_map_get(const luo_map *m, uint64_t key, int64_t otherwise)
+int64_t luo_map_get(const luo_map *map, uint64_t key, int64_t otherwise)
 {
-    if (!m->cap) return otherwise;
-    const size_t i = slot(m, key);
-    return m->keys[i] ? m->values[i] : otherwise;
+    if (!map->cap) return otherwise;
+    const size_t i = slot(map, key);
+    return map->keys[i] ? map->values[i] : otherwise;
 }
 
-void luo_map_clear(luo_map *m)
+void luo_map_clear(luo_map *map)
 {
-    if (m->cap) memset(m->keys, 0, m->cap * sizeof *m->keys);
-    m->n = 0;
+    if (map->cap) memset(map->keys, 0, map->cap * sizeof *map->keys);
+    map->n = 0;
 }
 
-void luo_map_free(luo_map *m)
+void luo_map_free(luo_map *map)
 {
-    free(m->keys);
-    free(m->values);
-    memset(m, 0, sizeof *m);
+    free(map->keys);
+    free(map->values);
+    memset(map, 0, sizeof *map);
 }

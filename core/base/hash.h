@@ -21,9 +21,9 @@ typedef struct luo_map {
     size_t cap, n;
 } luo_map; /* {0} is an empty map */
 /* Value slot of key, created as `fresh` if missing; NULL: out of memory. */
-int64_t *luo_map_at(luo_map *m, uint64_t key, int64_t fresh);
+int64_t *luo_map_at(luo_map *map, uint64_t key, int64_t fresh);
 /* Value of key or `otherwise`. */
-int64_t luo_map_get(const luo_map *m, uint64_t key, int64_t otherwise);
-void luo_map_clear(luo_map *m);
-void luo_map_free(luo_map *m);
+int64_t luo_map_get(const luo_map *map, uint64_t key, int64_t otherwise);
+void luo_map_clear(luo_map *map);
+void luo_map_free(luo_map *map);
 #endif

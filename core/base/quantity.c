@@ -17,14 +17,14 @@ const luo_quantity *luo_quantity_at(luo_quantity_id id)
 
 bool luo_quantity_holds(luo_quantity_id id, double v)
 {
-    const luo_quantity *q = luo_quantity_at(id);
-    return v >= q->lowest && v <= q->highest;
+    const luo_quantity *quantity = luo_quantity_at(id);
+    return v >= quantity->lowest && v <= quantity->highest;
 }
 
 double luo_quantity_clamp(luo_quantity_id id, double v)
 {
-    const luo_quantity *q = luo_quantity_at(id);
-    return fmin(fmax(v, q->lowest), q->highest);
+    const luo_quantity *quantity = luo_quantity_at(id);
+    return fmin(fmax(v, quantity->lowest), quantity->highest);
 }
 
 luo_limit luo_limit_for(const luo_limit *l, double v)

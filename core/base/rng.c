@@ -7,9 +7,9 @@
 luo_rng luo_rng_stream(uint64_t seed, const char *name)
 {
     const uint64_t key = seed ^ luo_hash_str(LUO_HASH_EMPTY, name);
-    luo_rng r;
-    for (uint64_t i = 0; i < 4; i++) r.s[i] = luo_rng_at(key, i);
-    return r;
+    luo_rng rng;
+    for (uint64_t i = 0; i < 4; i++) rng.s[i] = luo_rng_at(key, i);
+    return rng;
 }
 
 luo_rng luo_rng_seed(uint64_t seed)
@@ -22,9 +22,9 @@ static uint64_t rotl(uint64_t x, int k)
     return (x << k) | (x >> (64 - k));
 }
 
-uint64_t luo_rng_next(luo_rng *r)
+uint64_t luo_rng_next(luo_rng *rng)
 {
-    uint64_t *s = r->s;
+    uint64_t *s = rng->s;
     const uint64_t out = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
@@ -40,14 +40,14 @@ double luo_rng_u_of(uint64_t x)
     return (double)(x >> 11) * 0x1p-53;
 }
 
-double luo_rng_u(luo_rng *r)
+double luo_rng_u(luo_rng *rng)
 {
-    return luo_rng_u_of(luo_rng_next(r));
+    return luo_rng_u_of(luo_rng_next(rng));
 }
 
-int64_t luo_rng_pick(luo_rng *r, int64_t n)
+int64_t luo_rng_pick(luo_rng *rng, int64_t n)
 {
-    return (int64_t)floor(luo_rng_u(r) * (double)n);
+    return (int64_t)floor(luo_rng_u(rng) * (double)n);
 }
 
 double luo_rng_exponential_of(double u, double mean)
@@ -65,8 +65,8 @@ double luo_rng_normal_of(double u1, double u2)
     return sqrt(-2 * log1p(-u1)) * cos(2 * 3.14159265358979323846 * u2);
 }
 
-double luo_rng_normal(luo_rng *r)
+double luo_rng_normal(luo_rng *rng)
 {
-    const double u1 = luo_rng_u(r), u2 = luo_rng_u(r);
+    const double u1 = luo_rng_u(rng), u2 = luo_rng_u(rng);
     return luo_rng_normal_of(u1, u2);
 }

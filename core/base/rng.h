@@ -10,7 +10,7 @@ typedef struct luo_rng {
 
 luo_rng luo_rng_stream(uint64_t seed, const char *name);
 luo_rng luo_rng_seed(uint64_t seed); /* the stream named "" */
-uint64_t luo_rng_next(luo_rng *r);
+uint64_t luo_rng_next(luo_rng *rng);
 /* Output i of SplitMix64 started at key: draws that are reached in any order. Kernels of GPUs call
  * it, too. */
 #ifdef __CUDACC__
@@ -25,9 +25,9 @@ __host__ __device__
     return z ^ (z >> 31);
 }
 double luo_rng_u_of(uint64_t x);                               /* [0, 1), of 64 bits */
-double luo_rng_u(luo_rng *r);                                  /* [0, 1) */
-int64_t luo_rng_pick(luo_rng *r, int64_t n);                   /* 0..n-1; Pre: n >= 1 */
-double luo_rng_normal(luo_rng *r);                             /* two draws, none kept */
+double luo_rng_u(luo_rng *rng);                                /* [0, 1) */
+int64_t luo_rng_pick(luo_rng *rng, int64_t n);                 /* 0..n-1; Pre: n >= 1 */
+double luo_rng_normal(luo_rng *rng);                           /* two draws, none kept */
 /* From given uniforms, so that draws can be made ahead of their use. */
 double luo_rng_exponential_of(double u, double mean);
 double luo_rng_weibull_of(double u, double mean, double shape);

@@ -95,18 +95,19 @@ bool luo_tally_add(luo_tally *tally, double value)
     return true;
 }
 
-bool luo_tally_take(luo_tally *t, luo_tally *from)
+bool luo_tally_take(luo_tally *tally, luo_tally *from)
 {
-    if (t->cut < from->cut) { /* as coarse as the coarser one */
-        t->cut = from->cut;
-        for (int32_t i = 0; i < t->n; i++) t->at[i].bits = cut_bits(t->at[i].bits, t->cut);
-        t->sorted = 0;
+    if (tally->cut < from->cut) { /* as coarse as the coarser one */
+        tally->cut = from->cut;
+        for (int32_t i = 0; i < tally->n; i++)
+            tally->at[i].bits = cut_bits(tally->at[i].bits, tally->cut);
+        tally->sorted = 0;
     }
     for (int32_t i = 0; i < from->n; i++)
-        if (!add_times(t, from->at[i].bits, from->at[i].times)) return false;
-    t->count += from->count;
-    t->sum += from->sum;
-    t->largest = fmax(t->largest, from->largest);
+        if (!add_times(tally, from->at[i].bits, from->at[i].times)) return false;
+    tally->count += from->count;
+    tally->sum += from->sum;
+    tally->largest = fmax(tally->largest, from->largest);
     from->n = from->sorted = from->cut = 0;
     from->count = 0;
     from->sum = from->largest = 0;

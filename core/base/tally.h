@@ -26,7 +26,7 @@ typedef struct luo_tally { /* {0}: empty */
  * are like the one before. */
 bool luo_tally_add(luo_tally *tally, double value);
 /* Adds what `from` has, which is empty then. False: out of memory. */
-bool luo_tally_take(luo_tally *t, luo_tally *from);
+bool luo_tally_take(luo_tally *tally, luo_tally *from);
 /* By linear interpolation at (count - 1) p (docs/results.md); 0 if it is empty. */
 double luo_tally_quantile(luo_tally *tally, double p);
 /* Relative error of quantiles, at most; 0: they are exact. */

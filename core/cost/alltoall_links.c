@@ -32,8 +32,8 @@ static void add_nodes(const luo_cost_ctx *ctx, int32_t dev, pace *slowest)
 
 /* Of the first node of a group, from its first device of a kind. */
 static luo_status add_kind(const luo_cost_ctx *ctx, const luo_node *node, int32_t kind,
-                           luo_alltoall_cluster *x, pace *net, pace *inner, double *memory_byte_s,
-                           luo_err *err)
+                           luo_alltoall_cluster *cluster, pace *net, pace *inner,
+                           double *memory_byte_s, luo_err *err)
 {
     const luo_node_group *group = &ctx->cluster->groups[node->group];
     const int32_t dev = node->first_device + ctx->cluster->kinds[kind].slot;
@@ -46,10 +46,12 @@ static luo_status add_kind(const luo_cost_ctx *ctx, const luo_node *node, int32_
     LUO_TRY(luo_cost_stream(profile, (double)LARGE, &some, err));
     LUO_TRY(luo_cost_stream(profile, 2 * (double)LARGE, &twice, err));
     *memory_byte_s = fmax(*memory_byte_s, (twice - some) / (double)LARGE);
-    x->free_bytes = fmin(x->free_bytes, profile->memory_bytes - profile->reserved_bytes);
-    if (x->shape.each > 0 && x->shape.each != each) x->even = false;
-    if (x->shape.each == 0 || each < x->shape.each) x->shape.each = each;
-    if (x->links.nics == 0 || group->nics < x->links.nics) x->links.nics = group->nics;
+    cluster->free_bytes =
+        fmin(cluster->free_bytes, profile->memory_bytes - profile->reserved_bytes);
+    if (cluster->shape.each > 0 && cluster->shape.each != each) cluster->even = false;
+    if (cluster->shape.each == 0 || each < cluster->shape.each) cluster->shape.each = each;
+    if (cluster->links.nics == 0 || group->nics < cluster->links.nics)
+        cluster->links.nics = group->nics;
     return LUO_OK;
 }
 

@@ -21,21 +21,21 @@ static double with_more(double bytes_per_s, double more_byte_s)
  * links carry. Between far points, or in a noisy table, that line can promise a larger message in
  * less time than a smaller point took; no size is faster than a smaller point, so that time grows
  * with S. */
-static double curve_at(const luo_curve *c, double bytes, double more_byte_s)
+static double curve_at(const luo_curve *curve, double bytes, double more_byte_s)
 {
-    const luo_curve_point *p = c->at;
-    const double first = p[0].busbw_bytes_per_s, faster = fmin(0, more_byte_s);
-    double slowest = with_more(first, faster) / p[0].bytes; /* bandwidth per byte: 1 / time */
+    const luo_curve_point *point = curve->at;
+    const double first = point[0].busbw_bytes_per_s, faster = fmin(0, more_byte_s);
+    double slowest = with_more(first, faster) / point[0].bytes; /* bandwidth per byte: 1 / time */
     int32_t i = 0;
-    if (bytes <= p[0].bytes) return with_more(slowest * bytes, more_byte_s - faster);
-    slowest = with_more(first, more_byte_s) / p[0].bytes;
-    for (; i + 1 < c->n && p[i + 1].bytes <= bytes; i++)
-        slowest =
-            fmin(slowest, with_more(p[i + 1].busbw_bytes_per_s, more_byte_s) / p[i + 1].bytes);
-    double b = with_more(p[i].busbw_bytes_per_s, more_byte_s);
-    if (i + 1 < c->n)
-        b += log2(bytes / p[i].bytes) / log2(p[i + 1].bytes / p[i].bytes) *
-             (with_more(p[i + 1].busbw_bytes_per_s, more_byte_s) - b);
+    if (bytes <= point[0].bytes) return with_more(slowest * bytes, more_byte_s - faster);
+    slowest = with_more(first, more_byte_s) / point[0].bytes;
+    for (; i + 1 < curve->n && point[i + 1].bytes <= bytes; i++)
+        slowest = fmin(slowest,
+                       with_more(point[i + 1].busbw_bytes_per_s, more_byte_s) / point[i + 1].bytes);
+    double b = with_more(point[i].busbw_bytes_per_s, more_byte_s);
+    if (i + 1 < curve->n)
+        b += log2(bytes / point[i].bytes) / log2(point[i + 1].bytes / point[i].bytes) *
+             (with_more(point[i + 1].busbw_bytes_per_s, more_byte_s) - b);
     return fmin(b, slowest * bytes);
 }
 
@@ -68,10 +68,10 @@ static void neighbours(const luo_profile *profile, luo_coll op, int32_t n, const
 {
     *below = *above = NULL;
     for (int32_t i = 0; i < profile->ncurves; i++) {
-        const luo_curve *c = &profile->curves[i];
-        if (c->op != op) continue;
-        if (c->devices <= n && (!*below || c->devices > (*below)->devices)) *below = c;
-        if (c->devices >= n && (!*above || c->devices < (*above)->devices)) *above = c;
+        const luo_curve *curve = &profile->curves[i];
+        if (curve->op != op) continue;
+        if (curve->devices <= n && (!*below || curve->devices > (*below)->devices)) *below = curve;
+        if (curve->devices >= n && (!*above || curve->devices < (*above)->devices)) *above = curve;
     }
 }
 
@@ -143,9 +143,9 @@ static double declared_bytes_per_s(const luo_cluster *cluster, const luo_members
     bool pcie;
     if (group->scale_up != LUO_SCALE_UP_MESH) return ring_link(cluster, members, &pcie);
     for (int32_t i = 0; i < 2 * group->nmesh; i++) {
-        const luo_mesh_link *l = &group->mesh[i / 2];
-        int32_t *of = &lanes[i % 2 ? l->b : l->a];
-        *of += l->lanes;
+        const luo_mesh_link *link = &group->mesh[i / 2];
+        int32_t *of = &lanes[i % 2 ? link->b : link->a];
+        *of += link->lanes;
         if (*of > most) most = *of;
     }
     return most * group->scale_up_bytes_per_s;
@@ -175,12 +175,12 @@ typedef struct over { /* links: those of the table, 0: not told; those here; wha
     double measured, declared, most;
 } over;
 
-static luo_busbw of_curve(const luo_curve *c, const over *links, double bytes)
+static luo_busbw of_curve(const luo_curve *curve, const over *links, double bytes)
 {
     double largest = 0;
-    for (int32_t i = 0; i < c->n; i++) largest = fmax(largest, c->at[i].busbw_bytes_per_s);
+    for (int32_t i = 0; i < curve->n; i++) largest = fmax(largest, curve->at[i].busbw_bytes_per_s);
     const double more = luo_cost_table_more(largest, links->measured, links->declared, links->most);
-    return (luo_busbw){curve_at(c, bytes, more), with_more(largest, more)};
+    return (luo_busbw){curve_at(curve, bytes, more), with_more(largest, more)};
 }
 
 const luo_protocol luo_protocols[LUO_PROTOCOLS] = {
@@ -195,10 +195,10 @@ static double ring_seconds(int coll, int32_t n, double bytes, double link, bool 
     const double volume = luo_cost_volume(coll, n);
     double best = HUGE_VAL;
     for (int i = 0; i < LUO_PROTOCOLS; i++) {
-        const luo_protocol *p = &luo_protocols[i];
-        const double step = p->step_s[pcie ? LUO_OVER_PCIE : LUO_OVER_NVLINK];
-        best =
-            fmin(best, p->once_s + n * volume * step + volume * bytes / (0.8 * link * p->factor));
+        const luo_protocol *protocol = &luo_protocols[i];
+        const double step = protocol->step_s[pcie ? LUO_OVER_PCIE : LUO_OVER_NVLINK];
+        best = fmin(best, protocol->once_s + n * volume * step +
+                              volume * bytes / (0.8 * link * protocol->factor));
     }
     return best;
 }
@@ -238,16 +238,16 @@ luo_busbw luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_memb
     const double declared = declared_bytes_per_s(cluster, members);
     const over links = {profile->tables_bytes_per_s[inside_class(group)], declared,
                         most_bytes_per_s(group, coll, n, declared)};
-    luo_busbw b = of_curve(below, &links, bytes);
+    luo_busbw busbw = of_curve(below, &links, bytes);
     if (above && below != above) {
         const luo_busbw hi = of_curve(above, &links, bytes);
         const double x = (double)(n - below->devices) / (above->devices - below->devices);
-        b.at_size += x * (hi.at_size - b.at_size);
-        b.largest += x * (hi.largest - b.largest);
+        busbw.at_size += x * (hi.at_size - busbw.at_size);
+        busbw.largest += x * (hi.largest - busbw.largest);
     }
-    b.at_size *= ctx->stack->busbw_factor;
-    b.largest *= ctx->stack->busbw_factor;
-    return b;
+    busbw.at_size *= ctx->stack->busbw_factor;
+    busbw.largest *= ctx->stack->busbw_factor;
+    return busbw;
 }
 
 luo_busbw luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
@@ -257,8 +257,8 @@ luo_busbw luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members
     for (int32_t i = 0; i < members->n; i++) {
         const luo_profile *profile = luo_members_type(ctx->cluster, members, i);
         if (!profile) continue;
-        const luo_busbw b = luo_busbw_of_profile(ctx, coll, members, profile, n, bytes);
-        if (b.at_size < slowest.at_size) slowest = b;
+        const luo_busbw busbw = luo_busbw_of_profile(ctx, coll, members, profile, n, bytes);
+        if (busbw.at_size < slowest.at_size) slowest = busbw;
     }
     return slowest;
 }

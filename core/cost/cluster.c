@@ -31,18 +31,19 @@ static luo_status check_mesh(const luo_node_group *group, luo_err *err)
     uint64_t seen[64] = {0};
     int32_t pairs = 0;
     for (int32_t i = 0; i < group->nmesh; i++) {
-        const luo_mesh_link *l = &group->mesh[i];
-        if (l->a < 0 || l->a >= l->b || l->b >= group->devices_per_node || l->lanes < 1)
+        const luo_mesh_link *link = &group->mesh[i];
+        if (link->a < 0 || link->a >= link->b || link->b >= group->devices_per_node ||
+            link->lanes < 1)
             return luo_err_set(err, LUO_EINPUT,
                                "`scale_up_links` of node group `%s` joins slots %d and %d by %d "
                                "lanes; slots a < b below %d and 1 lane or more are expected.",
-                               group->name, l->a, l->b, l->lanes, group->devices_per_node);
-        if (seen[l->a] >> l->b & 1)
+                               group->name, link->a, link->b, link->lanes, group->devices_per_node);
+        if (seen[link->a] >> link->b & 1)
             return luo_err_set(err, LUO_EINPUT,
                                "`scale_up_links` of node group `%s` lists slots %d and %d twice; "
                                "give one pair with more lanes.",
-                               group->name, l->a, l->b);
-        seen[l->a] |= UINT64_C(1) << l->b;
+                               group->name, link->a, link->b);
+        seen[link->a] |= UINT64_C(1) << link->b;
         pairs++;
     }
     const int32_t all = group->devices_per_node * (group->devices_per_node - 1) / 2;
@@ -197,26 +198,26 @@ static luo_status number_nodes(luo_arena *arena, luo_cluster *cluster, numbering
     for (int32_t gi = 0; gi < cluster->ngroups; gi++) {
         const luo_node_group *group = &cluster->groups[gi];
         for (int32_t k = 0; k < group->nodes; k++, at++) {
-            luo_node *n = &nodes[at];
-            *n = (luo_node){.name = luo_arena_printf(arena, "%s-%d", group->name, k),
-                            .group = gi,
-                            .index = k,
-                            .first_device = dev,
-                            .nvlink = -1,
-                            .pcie = -1,
-                            .pcie_switch = -1,
-                            .socket = -1,
-                            .nic = -1};
-            if (!n->name) return luo_err_nomem(err);
+            luo_node *node = &nodes[at];
+            *node = (luo_node){.name = luo_arena_printf(arena, "%s-%d", group->name, k),
+                               .group = gi,
+                               .index = k,
+                               .first_device = dev,
+                               .nvlink = -1,
+                               .pcie = -1,
+                               .pcie_switch = -1,
+                               .socket = -1,
+                               .nic = -1};
+            if (!node->name) return luo_err_nomem(err);
             const int32_t known = racks->n;
-            LUO_TRY(number_of(sites, group->site, &n->site, err));
-            LUO_TRY(number_of(racks, group->racks[group->nracks > 1 ? k : 0], &n->rack, err));
-            if (n->rack == known) rack_site[n->rack] = n->site;
-            if (rack_site[n->rack] != n->site)
+            LUO_TRY(number_of(sites, group->site, &node->site, err));
+            LUO_TRY(number_of(racks, group->racks[group->nracks > 1 ? k : 0], &node->rack, err));
+            if (node->rack == known) rack_site[node->rack] = node->site;
+            if (rack_site[node->rack] != node->site)
                 return luo_err_set(err, LUO_EINPUT,
                                    "rack `%s` stands in sites `%s` and `%s`; name the racks of "
                                    "different sites differently.",
-                                   racks->names[n->rack], sites->names[rack_site[n->rack]],
+                                   racks->names[node->rack], sites->names[rack_site[node->rack]],
                                    group->site);
             for (int32_t s = 0; s < group->devices_per_node; s++)
                 devices[dev++] = (luo_device){gi, at, s, find_kind(cluster, kinds, gi, s)};
@@ -255,13 +256,13 @@ static luo_status check_standby(const luo_cluster *cluster, luo_err *err)
 }
 
 /* What base_slowdown and all of health make of a device stays within the range of slowdowns. */
-static luo_status add_health(const luo_health *h, const luo_target *target,
+static luo_status add_health(const luo_health *health, const luo_target *target,
                              const luo_cluster *cluster, double *slow, luo_err *err)
 {
-    for (int32_t k = 0; !h->down && k < target->choices[0].ndev; k++) {
+    for (int32_t k = 0; !health->down && k < target->choices[0].ndev; k++) {
         const int32_t d = target->choices[0].dev[k];
         const double all =
-            (slow[d] > 0 ? slow[d] : luo_cluster_base_slowdown(cluster, d)) * h->slowdown;
+            (slow[d] > 0 ? slow[d] : luo_cluster_base_slowdown(cluster, d)) * health->slowdown;
         if (!(all <= luo_quantity_at(LUO_Q_SLOWDOWN)->highest))
             return luo_err_set(err, LUO_EINPUT,
                                "device %d is %g times slower by this and what stands before it; "
@@ -278,17 +279,17 @@ static luo_status check_health(luo_arena *arena, const luo_cluster *cluster, luo
     double *slow = LUO_NEW_N(arena, double, cluster->ndevices);
     if (!slow) return luo_err_nomem(err);
     for (int32_t i = 0; i < cluster->nhealth; i++) {
-        const luo_health *h = &cluster->health[i];
+        const luo_health *health = &cluster->health[i];
         const size_t here = luo_arena_mark(arena);
         luo_target target;
-        luo_status st = luo_target_parse(arena, cluster, h->target, &target, err);
+        luo_status st = luo_target_parse(arena, cluster, health->target, &target, err);
         if (st == LUO_OK && target.any)
             st = luo_err_set(err, LUO_EINPUT,
                              "`target` is `%s`; health needs a fixed one, without `any`.",
-                             h->target);
-        if (st == LUO_OK) st = add_health(h, &target, cluster, slow, err);
+                             health->target);
+        if (st == LUO_OK) st = add_health(health, &target, cluster, slow, err);
         luo_arena_reset(arena, here);
-        if (st != LUO_OK) return luo_err_at(err, st, NULL, h->line, h->col);
+        if (st != LUO_OK) return luo_err_at(err, st, NULL, health->line, health->col);
     }
     luo_arena_reset(arena, mark);
     return LUO_OK;

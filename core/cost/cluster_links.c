@@ -94,15 +94,19 @@ static luo_link node_link(const luo_node_group *group, luo_link_kind kind, int32
     return link;
 }
 
-static int32_t *first_of(luo_node *n, luo_link_kind kind)
+static int32_t *first_of(luo_node *node, luo_link_kind kind)
 {
     switch (kind) {
-    case LUO_LINK_NVLINK: return &n->nvlink;
-    case LUO_LINK_PCIE: return &n->pcie;
-    case LUO_LINK_PCIE_SWITCH: return &n->pcie_switch;
-    case LUO_LINK_SOCKET: return &n->socket;
+    case LUO_LINK_NVLINK:
+        return &node->nvlink;
+    case LUO_LINK_PCIE:
+        return &node->pcie;
+    case LUO_LINK_PCIE_SWITCH:
+        return &node->pcie_switch;
+    case LUO_LINK_SOCKET:
+        return &node->socket;
     case LUO_LINK_NIC:
-        return &n->nic;
+        return &node->nic;
     case LUO_LINK_UPLINK:
     case LUO_LINK_LINE:
     case LUO_LINK_STORAGE:
@@ -166,13 +170,17 @@ static luo_status make_lines(maker *m)
     luo_cluster *cluster = m->c;
     cluster->first_line = cluster->nsite_links ? m->n : -1;
     for (int32_t i = 0; i < cluster->nsite_links; i++) {
-        const luo_site_link *s = &cluster->site_links[i];
-        const char *name = luo_arena_printf(m->arena, "%s-%s/line", s->a, s->b);
+        const luo_site_link *link = &cluster->site_links[i];
+        const char *name = luo_arena_printf(m->arena, "%s-%s/line", link->a, link->b);
         if (!name) return luo_err_nomem(m->err);
-        m->links[m->n++] =
-            (luo_link){.name = name, .kind = LUO_LINK_LINE, .node = -1, .rack = -1, .index = i,
-                       .bytes_per_s = s->bytes_per_s, .latency_s = s->latency_s,
-                       .down_bytes_per_s = s->bytes_per_s};
+        m->links[m->n++] = (luo_link){.name = name,
+                                      .kind = LUO_LINK_LINE,
+                                      .node = -1,
+                                      .rack = -1,
+                                      .index = i,
+                                      .bytes_per_s = link->bytes_per_s,
+                                      .latency_s = link->latency_s,
+                                      .down_bytes_per_s = link->bytes_per_s};
     }
     cluster->storage = -1;
     if (cluster->storage_read_bytes_per_s > 0 || cluster->storage_write_bytes_per_s > 0) {

@@ -64,8 +64,8 @@ static int32_t nic_of(const luo_node_group *group, int32_t slot, int32_t peer_sl
 
 int32_t luo_cluster_nic(const luo_cluster *cluster, int32_t dev, int32_t peer)
 {
-    const luo_device *d = &cluster->devices[dev];
-    return nic_of(&cluster->groups[d->group], d->slot, cluster->devices[peer].slot);
+    const luo_device *device = &cluster->devices[dev];
+    return nic_of(&cluster->groups[device->group], device->slot, cluster->devices[peer].slot);
 }
 
 /* Do the two NICs hang on one leaf? For `single` the one switch is the leaf of all of a site. */

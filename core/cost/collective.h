@@ -17,7 +17,7 @@ typedef struct luo_member_walk {
     bool scattered; /* devices of one node do not follow each other */
 } luo_member_walk;
 luo_member_walk luo_members_of(const luo_cluster *cluster, const int32_t *dev, int32_t n);
-bool luo_members_next(luo_member_walk *w, luo_members *out);
+bool luo_members_next(luo_member_walk *walk, luo_members *out);
 /* Device number i (in slot order) of the members. */
 int32_t luo_members_device(const luo_cluster *cluster, const luo_members *members, int32_t i);
 /* Its profile; NULL where a member before it has the same, so that each type is met once. */
@@ -87,20 +87,21 @@ typedef struct luo_net_link {
 typedef struct luo_net {
     double delay_s, seconds;
 } luo_net;
-luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
+luo_net luo_net_time(const luo_net_link *link, int coll, int32_t nodes, double bytes,
                      luo_net_algorithm algorithm);
 /* Steps one after another of a way between `nodes` nodes. */
 int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algorithm);
 /* Of the members of a node: of the slowest type that takes part. */
-luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s,
+luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *spread,
                         const luo_members *members, double bytes, luo_net_algorithm algorithm);
 /* Seconds of the slowest node by each way so far: start with zeros, add every node. */
 typedef struct luo_net_times {
     double seconds[LUO_NET_ALGORITHMS];
 } luo_net_times;
-void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s,
-                       const luo_members *members, double bytes, double share);
-luo_net_algorithm luo_net_times_best(const luo_net_times *w); /* the ring on ties */
+void luo_net_times_add(luo_net_times *times, const luo_cost_ctx *ctx, int coll,
+                       const luo_spread *spread, const luo_members *members, double bytes,
+                       double share);
+luo_net_algorithm luo_net_times_best(const luo_net_times *times); /* the ring on ties */
 /* What the flow of one device gets of the NICs when all devices of its node send. */
 double luo_net_lane_bytes_per_s(const luo_node_group *group);
 #endif

@@ -57,13 +57,14 @@ typedef struct luo_attention {
                        leaves out the rest */
 } luo_attention;
 /* Fused attention. Errors: E2. */
-luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
-                              bool backward, double *seconds, luo_err *err);
+luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype,
+                              const luo_attention *attention, bool backward, double *seconds,
+                              luo_err *err);
 /* Unfused: two batched products per sequence length, softmax and dropout; the full square,
  * causal or not. */
 luo_status luo_cost_attention_unfused(const luo_profile *profile, luo_dtype dtype,
-                                      const luo_attention *a, bool backward, double *seconds,
-                                      luo_err *err);
+                                      const luo_attention *attention, bool backward,
+                                      double *seconds, luo_err *err);
 /* Attention whose keys and values go round a ring of `parts`, all of them doing the same at the
  * same time. Seconds from the begin of its first step to the end of the last. Forward: the next
  * keys travel beside a step, to where those of the step before were. Backward: so again, and behind
@@ -78,7 +79,7 @@ typedef struct luo_ring {
     double sum;         /* what came is added to what a step made, both together */
     double lead;        /* the first keys may leave so long before step 0 */
 } luo_ring;
-double luo_cost_ring(const luo_ring *r);
+double luo_cost_ring(const luo_ring *ring);
 
 /* Seconds of `kernels` kernels that need `gpu_seconds` on the device when the host takes
  * host_launch_s for each: (t^rho + (kernels*chi)^rho)^(1/rho); 0 if gpu_seconds is 0. */

@@ -31,7 +31,7 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, luo_op_k
 {
     const luo_op_size size = size_of(kind);
     const int64_t *a = in->cost.a;
-    luo_cpu_size s = {0, 0, 0};
+    luo_cpu_size cpu_size = {0, 0, 0};
     if (in->cost.kind == LUO_COST_GEMM) return (luo_cpu_size){a[0], a[1], a[2]};
     if (in->cost.kind == LUO_COST_ATTENTION_F || in->cost.kind == LUO_COST_ATTENTION_B) {
         const int64_t each = a[3] > 0 ? a[3] : a[2];
@@ -44,42 +44,43 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, luo_op_k
         const double square = w * (2 * (double)each - w); /* of a sequence with as many pairs */
         return (luo_cpu_size){llround(sqrt(square)), a[0] * sequences, a[1]};
     }
-    if (size != LUO_OP_SIZE_SUM) s = (luo_cpu_size){0, in->nin, in->nout};
+    if (size != LUO_OP_SIZE_SUM) cpu_size = (luo_cpu_size){0, in->nin, in->nout};
     for (int32_t i = 0; i < in->nin; i++)
-        if (counts(&role->buf[in->in[i]], size)) s.m += volume(&role->buf[in->in[i]]);
+        if (counts(&role->buf[in->in[i]], size)) cpu_size.m += volume(&role->buf[in->in[i]]);
     for (int32_t i = 0; i < in->nout; i++)
-        if (counts(&role->buf[in->out[i]], size)) s.m += volume(&role->buf[in->out[i]]);
-    return s;
+        if (counts(&role->buf[in->out[i]], size)) cpu_size.m += volume(&role->buf[in->out[i]]);
+    return cpu_size;
 }
 
 /* ---- formulas ---- */
 
-luo_status luo_cpu_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,
+luo_status luo_cpu_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *gemm,
                         double *seconds, luo_err *err)
 {
-    const double m = (double)g->m, n = (double)g->n, k = (double)g->k, q = (double)g->batch;
+    const double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k,
+                 q = (double)gemm->batch;
     double peak = 0, bandwidth = 0;
     *seconds = 0;
-    if (g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return LUO_OK;
+    if (gemm->m <= 0 || gemm->n <= 0 || gemm->k <= 0 || gemm->batch <= 0) return LUO_OK;
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
     LUO_TRY(luo_op_stream_bytes_per_s(profile, &bandwidth, err));
     *seconds = q * (2 * m * n * (k + profile->gemm_depth) / (peak * profile->gemm_ratio) +
-                    (double)g->elem_bytes * (m * k + k * n + 2 * m * n) / bandwidth);
+                    (double)gemm->elem_bytes * (m * k + k * n + 2 * m * n) / bandwidth);
     return LUO_OK;
 }
 
 /* Formula for a size of the kinds that have one. */
 static luo_status formula(const luo_profile *profile, luo_dtype dtype, luo_op_kind kind,
-                          luo_cpu_size s, double *seconds, luo_err *err)
+                          luo_cpu_size size, double *seconds, luo_err *err)
 {
     if (size_of(kind) == LUO_OP_SIZE_PRODUCT) {
-        const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), LUO_GEMM_PLAIN};
-        return luo_cpu_gemm(profile, dtype, &g, seconds, err);
+        const luo_gemm gemm = {size.m, size.n, size.k, 1, luo_dtype_bytes(dtype), LUO_GEMM_PLAIN};
+        return luo_cpu_gemm(profile, dtype, &gemm, seconds, err);
     }
-    const luo_attention a = {
-        .heads = s.n, .head_dim = s.k, .sequences = 1, .tokens = s.m, .causal = true};
+    const luo_attention attention = {
+        .heads = size.n, .head_dim = size.k, .sequences = 1, .tokens = size.m, .causal = true};
     const bool backward = kind == LUO_OP_ATTENTION_DX;
-    LUO_TRY(luo_cost_attention(profile, dtype, &a, backward, seconds, err));
+    LUO_TRY(luo_cost_attention(profile, dtype, &attention, backward, seconds, err));
     *seconds -= *seconds > 0 ? profile->launch_s : 0;
     return LUO_OK;
 }
@@ -100,14 +101,14 @@ static double apart(int64_t a, int64_t b)
 /* Measured over formula, as rows near in log size have it (inverse distance, Shepard 1968): exact
  * at a row. 1 if there are no rows. */
 static luo_status ratio(const luo_profile *profile, luo_dtype dtype, luo_op_kind kind,
-                        luo_cpu_size s, double *out, luo_err *err)
+                        luo_cpu_size size, double *out, luo_err *err)
 {
     double sum = 0, weights = 0;
     *out = 1;
     for (int32_t i = 0; i < profile->nop_times; i++) {
         const luo_op_time *time = &profile->op_times[i];
         if (!is_row(time, luo_op_kind_name(kind), dtype)) continue;
-        const double d = apart(time->m, s.m) + apart(time->n, s.n) + apart(time->k, s.k);
+        const double d = apart(time->m, size.m) + apart(time->n, size.n) + apart(time->k, size.k);
         double by_formula = 0;
         LUO_TRY(formula(profile, dtype, kind, (luo_cpu_size){time->m, time->n, time->k},
                         &by_formula, err));
@@ -127,15 +128,15 @@ static luo_status ratio(const luo_profile *profile, luo_dtype dtype, luo_op_kind
 /* Linear in m through 0 and the rows of as many operands; in proportion beyond the last. False: no
  * rows. */
 static bool interpolate(const luo_profile *profile, luo_dtype dtype, const char *kind,
-                        luo_cpu_size s, double *seconds)
+                        luo_cpu_size size, double *seconds)
 {
-    const double m = (double)s.m;
+    const double m = (double)size.m;
     double lo = 0, lo_s = 0, hi = HUGE_VAL, hi_s = 0;
     bool any = false;
     for (int32_t i = 0; i < profile->nop_times; i++) {
         const luo_op_time *time = &profile->op_times[i];
         const double at = (double)time->m;
-        if (!is_row(time, kind, dtype) || time->m <= 0 || time->n != s.n || time->k != s.k)
+        if (!is_row(time, kind, dtype) || time->m <= 0 || time->n != size.n || time->k != size.k)
             continue;
         any = true;
         if (at <= m && at > lo) {
@@ -160,18 +161,18 @@ static bool has_formula(luo_op_kind kind)
 }
 
 luo_status luo_cpu_seconds(const luo_profile *profile, luo_dtype dtype, const char *name,
-                           luo_cpu_size s, double *seconds, bool *known, luo_err *err)
+                           luo_cpu_size size, double *seconds, bool *known, luo_err *err)
 {
     const luo_op_kind kind = luo_op_kind_of(name);
     double factor = 1;
     *seconds = 0;
     *known = true;
     if (!has_formula(kind)) {
-        *known = interpolate(profile, dtype, name, s, seconds);
+        *known = interpolate(profile, dtype, name, size, seconds);
         return LUO_OK;
     }
-    LUO_TRY(formula(profile, dtype, kind, s, seconds, err));
-    LUO_TRY(ratio(profile, dtype, kind, s, &factor, err));
+    LUO_TRY(formula(profile, dtype, kind, size, seconds, err));
+    LUO_TRY(ratio(profile, dtype, kind, size, &factor, err));
     *seconds *= factor;
     return LUO_OK;
 }

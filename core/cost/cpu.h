@@ -23,7 +23,7 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, luo_op_k
 /* A product on one thread: 2mn(k + gemm_depth)/(P*gemm_ratio) + e(mk + kn + 2mn)/(beta*W): nothing
  * is rounded up to tiles, and packing does not hide behind computing. Without launch_s. Cost: 20
  * ns. Errors: E1, E2. */
-luo_status luo_cpu_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,
+luo_status luo_cpu_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *gemm,
                         double *seconds, luo_err *err);
 
 /* Seconds of an operation of the kind called `name` and that size, without launch_s. At a row of
@@ -32,7 +32,7 @@ luo_status luo_cpu_gemm(const luo_profile *profile, luo_dtype dtype, const luo_g
  * and in proportion above. *known: false if there is no row for it and no formula; then 0. Cost:
  * O(rows). Errors: E1, E2. */
 luo_status luo_cpu_seconds(const luo_profile *profile, luo_dtype dtype, const char *name,
-                           luo_cpu_size s, double *seconds, bool *known, luo_err *err);
+                           luo_cpu_size size, double *seconds, bool *known, luo_err *err);
 /* Seconds of a COMPUTE or LOCAL instruction at slowdown 1, launch_s included (what the interpreter
  * needs for it); by its key where luo_cpu_seconds knows nothing or ctx->ops is NULL. */
 luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *profile, const luo_role *role,

@@ -73,7 +73,7 @@ static int by_link(const void *a, const void *b)
 }
 
 /* Seconds per byte of the most loaded link when each flow carries one byte. */
-static luo_status unit_seconds(maker *k, const luo_flow *f, int32_t n, double *out)
+static luo_status unit_seconds(maker *k, const luo_flow *flow, int32_t n, double *out)
 {
     const size_t mark = luo_arena_mark(k->arena);
     load *loads = LUO_NEW_N(k->arena, load, (size_t)n * LUO_PATH_MAX);
@@ -81,7 +81,7 @@ static luo_status unit_seconds(maker *k, const luo_flow *f, int32_t n, double *o
     size_t count = 0;
     for (int32_t i = 0; i < n; i++) {
         luo_hop hops[LUO_PATH_MAX];
-        const int32_t len = luo_cluster_path(k->c, f[i].src, f[i].dst, hops);
+        const int32_t len = luo_cluster_path(k->c, flow[i].src, flow[i].dst, hops);
         for (int32_t h = 0; h < len; h++)
             loads[count++] = (load){2 * hops[h].link + hops[h].up,
                                     1 / k->c->links[hops[h].link].bytes_per_s};
@@ -127,11 +127,11 @@ static luo_status inside(maker *k, const luo_members *members, double total, dou
     double unit = 0;
     LUO_TRY(add_inside_edges(k, members));
     LUO_TRY(unit_seconds(k, k->flows + first, k->n - first, &unit));
-    for (luo_flow *f = k->flows + first; f < k->flows + k->n; f++) {
-        const double latency = luo_cluster_path_latency(k->c, f->src, f->dst);
+    for (luo_flow *flow = k->flows + first; flow < k->flows + k->n; flow++) {
+        const double latency = luo_cluster_path_latency(k->c, flow->src, flow->dst);
         const double carried = fmin(large, fmax(0, total - latency));
-        f->bytes = carried / unit;
-        f->delay_s = fmax(0, total - carried - latency);
+        flow->bytes = carried / unit;
+        flow->delay_s = fmax(0, total - carried - latency);
     }
     return LUO_OK;
 }
@@ -142,8 +142,9 @@ static luo_status all_inside(maker *k)
     if (least < 2) return LUO_OK;
     const double volume = luo_cost_volume(k->coll, k->nodes * least);
     for (int32_t i = 0; i < k->nodes; i++) {
-        const luo_busbw b = luo_busbw_of_node(k->ctx, k->coll, &k->at[i], least, k->bytes);
-        LUO_TRY(inside(k, &k->at[i], volume * k->bytes / b.at_size, volume * k->bytes / b.largest));
+        const luo_busbw busbw = luo_busbw_of_node(k->ctx, k->coll, &k->at[i], least, k->bytes);
+        LUO_TRY(inside(k, &k->at[i], volume * k->bytes / busbw.at_size,
+                       volume * k->bytes / busbw.largest));
     }
     return LUO_OK;
 }
@@ -257,8 +258,8 @@ luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, co
                .spread = luo_spread_of(ctx->cluster, dev, n)};
     k.at = LUO_NEW_N(arena, luo_members, k.spread.nodes);
     if (!k.at) return luo_err_nomem(err);
-    luo_member_walk w = luo_members_of(k.c, dev, n);
-    while (luo_members_next(&w, &k.at[k.nodes])) k.nodes++;
+    luo_member_walk walk = luo_members_of(k.c, dev, n);
+    while (luo_members_next(&walk, &k.at[k.nodes])) k.nodes++;
     sort_nodes(k.at, k.nodes, k.c);
     LUO_TRY(all_inside(&k));
     LUO_TRY(all_between(&k));

@@ -23,34 +23,36 @@ int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algor
 }
 
 /* Steps are those of the profile's LL step; LL128 keeps its ratio to LL. */
-static luo_net low_latency_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
-                                const luo_protocol *p)
+static luo_net low_latency_time(const luo_net_link *link, int coll, int32_t nodes, double bytes,
+                                const luo_protocol *protocol)
 {
     const double step =
-        l->step_s * p->step_s[LUO_OVER_NET] / luo_protocols[LUO_LL].step_s[LUO_OVER_NET];
-    const double bw = l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s) * p->factor;
-    if (l->no_nccl) return (luo_net){HUGE_VAL, 0};
-    return (luo_net){p->once_s +
-                         luo_net_algorithm_steps(coll, nodes, LUO_NET_LL) * (step + l->line_s),
+        link->step_s * protocol->step_s[LUO_OVER_NET] / luo_protocols[LUO_LL].step_s[LUO_OVER_NET];
+    const double bw =
+        link->ratio * fmin(link->node_bytes_per_s, link->bytes_per_s) * protocol->factor;
+    if (link->no_nccl) return (luo_net){HUGE_VAL, 0};
+    return (luo_net){protocol->once_s +
+                         luo_net_algorithm_steps(coll, nodes, LUO_NET_LL) * (step + link->line_s),
                      luo_cost_volume(coll, nodes) * bytes / bw};
 }
 
 /* docs/cost-model.md#between-nodes: the half-size point of all-to-all is 0.075 of the others'. */
-static luo_net ring_time(const luo_net_link *l, int coll, int32_t nodes, double bytes)
+static luo_net ring_time(const luo_net_link *link, int coll, int32_t nodes, double bytes)
 {
     const double volume = luo_cost_volume(coll, nodes), steps = nodes * volume;
-    const double half = l->half_bytes * (coll == LUO_COLL_A2A ? 0.075 : 1);
-    return (luo_net){steps * (half / (l->ratio * l->node_bytes_per_s) + l->line_s),
-                     volume * bytes / (l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s))};
+    const double half = link->half_bytes * (coll == LUO_COLL_A2A ? 0.075 : 1);
+    return (luo_net){steps * (half / (link->ratio * link->node_bytes_per_s) + link->line_s),
+                     volume * bytes /
+                         (link->ratio * fmin(link->node_bytes_per_s, link->bytes_per_s))};
 }
 
 /* The members of a node together send what a ring of whole tensors passes on once; in an all-to-all
  * each of them has bytes of its own, and messages of its own. */
-luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
+luo_net luo_net_time(const luo_net_link *link, int coll, int32_t nodes, double bytes,
                      luo_net_algorithm algorithm)
 {
-    luo_net_link all = *l;
-    const double members = coll == LUO_COLL_A2A ? l->members : 1;
+    luo_net_link all = *link;
+    const double members = coll == LUO_COLL_A2A ? link->members : 1;
     all.half_bytes *= members;
     bytes *= members;
     switch (algorithm) {

@@ -5,14 +5,14 @@
 void luo_cost_ddp_overlap(int32_t n, const double *ready, const double *seconds, double end,
                           luo_overlap *out)
 {
-    luo_overlap o = {0, 0};
+    luo_overlap overlap = {0, 0};
     double queue = 0;
     for (int32_t i = 0; i < n; i++) {
         queue = fmax(queue, ready[i]) + seconds[i];
-        o.total += seconds[i];
+        overlap.total += seconds[i];
     }
-    o.exposed = fmax(0, queue - end);
-    *out = o;
+    overlap.exposed = fmax(0, queue - end);
+    *out = overlap;
 }
 
 enum { RING = 64 }; /* of the last units; depth reaches at most RING - 2 back */

@@ -31,13 +31,13 @@ static transfers find_transfers(const luo_profile *profile, luo_table_class clas
     static const char *const names[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT)};
     transfers found = {NULL, NULL, 0};
     for (int32_t i = 0; i < profile->np2p_times; i++) {
-        const luo_p2p_time *t = &profile->p2p_times[i];
-        if (strcmp(t->link_class, names[class]) != 0) continue;
-        found.best = fmax(found.best, t->bytes / t->seconds);
-        if (t->bytes <= bytes)
-            found.below = t;
+        const luo_p2p_time *time = &profile->p2p_times[i];
+        if (strcmp(time->link_class, names[class]) != 0) continue;
+        found.best = fmax(found.best, time->bytes / time->seconds);
+        if (time->bytes <= bytes)
+            found.below = time;
         else if (!found.above)
-            found.above = t;
+            found.above = time;
     }
     return found;
 }
@@ -166,13 +166,13 @@ double luo_cost_p2p_seconds(const luo_cost_ctx *ctx, int32_t src, int32_t dst, i
 static double net_bytes(const luo_cluster *cluster, int32_t src, int32_t dst, double bytes)
 {
     const luo_node_group *group = &cluster->groups[cluster->devices[src].group];
-    const luo_node_group *b = &cluster->groups[cluster->devices[dst].group];
+    const luo_node_group *node_group = &cluster->groups[cluster->devices[dst].group];
     const double ratio = fmin(luo_cluster_profile(cluster, src)->net_ratio,
                               luo_cluster_profile(cluster, dst)->net_ratio);
     const double each = fmin(luo_cost_node_bytes_per_s(group) / group->devices_per_node,
-                             luo_cost_node_bytes_per_s(b) / b->devices_per_node);
+                             luo_cost_node_bytes_per_s(node_group) / node_group->devices_per_node);
     return bytes / (ratio * each) *
-           fmin(luo_net_lane_bytes_per_s(group), luo_net_lane_bytes_per_s(b));
+           fmin(luo_net_lane_bytes_per_s(group), luo_net_lane_bytes_per_s(node_group));
 }
 
 void luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
@@ -184,9 +184,9 @@ void luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_
     double wire = size, delay = start_seconds(cluster, src, dst), table = 0;
     if (bytes <= 0) wire = delay = 0;
     if (bytes > 0 && cluster->devices[src].node == cluster->devices[dst].node) {
-        const luo_busbw b = inside(ctx, src, dst, size);
-        wire = size / b.largest * link;
-        delay += size / b.at_size - size / b.largest;
+        const luo_busbw busbw = inside(ctx, src, dst, size);
+        wire = size / busbw.largest * link;
+        delay += size / busbw.at_size - size / busbw.largest;
     } else if (bytes > 0) {
         wire = net_bytes(cluster, src, dst, size);
     }

@@ -108,63 +108,63 @@ bool luo_profile_value(const luo_profile *profile, const char *name, double *val
     return false;
 }
 
-static luo_status unknown_value(const luo_profile *profile, const luo_value *v, luo_err *err)
+static luo_status unknown_value(const luo_profile *profile, const luo_value *value, luo_err *err)
 {
     const char *names[PARAMS];
     for (int i = 0; i < PARAMS; i++) names[i] = params[i].name;
     luo_str text = {0};
-    luo_words_expected(&text, v->name, names, PARAMS);
+    luo_words_expected(&text, value->name, names, PARAMS);
     luo_err_set(err, LUO_EINPUT, "profile `%s` has an unknown value `%s`; %s", profile->name,
-                v->name, luo_str_get(&text));
+                value->name, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EINPUT;
 }
 
 static luo_status check_range(const luo_profile *profile, const param *m, double v, luo_err *err)
 {
-    const luo_limit l = luo_limit_for(&m->limit, v);
+    const luo_limit limit = luo_limit_for(&m->limit, v);
     if (luo_limit_holds(&m->limit, v)) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "`%s` of profile `%s` is %g; %sa number from %g to %g is expected.", m->name,
-                       profile->name, v, l.or_zero ? "0 or " : "", l.lo, l.hi);
+                       profile->name, v, limit.or_zero ? "0 or " : "", limit.lo, limit.hi);
 }
 
 static luo_status take_value(luo_profile *profile, int32_t i, luo_err *err)
 {
-    const luo_value *v = &profile->values[i];
+    const luo_value *value = &profile->values[i];
     for (int32_t k = 0; k < i; k++)
-        if (strcmp(profile->values[k].name, v->name) == 0)
+        if (strcmp(profile->values[k].name, value->name) == 0)
             return luo_err_set(err, LUO_EINPUT, "profile `%s` gives `%s` twice; give it once.",
-                               profile->name, v->name);
+                               profile->name, value->name);
     for (int k = 0; k < PARAMS; k++) {
         const param *m = &params[k];
-        if (strcmp(m->name, v->name) != 0) continue;
-        LUO_TRY(check_range(profile, m, v->value, err));
-        if (v->has_spread && !luo_spread_allowed(v->name, false))
-            return luo_spread_refuse(v->name, err);
-        if (m->at != NOWHERE) *field(profile, m) = v->value * m->unit;
+        if (strcmp(m->name, value->name) != 0) continue;
+        LUO_TRY(check_range(profile, m, value->value, err));
+        if (value->has_spread && !luo_spread_allowed(value->name, false))
+            return luo_spread_refuse(value->name, err);
+        if (m->at != NOWHERE) *field(profile, m) = value->value * m->unit;
         return LUO_OK;
     }
-    return unknown_value(profile, v, err);
+    return unknown_value(profile, value, err);
 }
 
 /* Ascending sizes: the interpolation looks between neighbours. */
 static luo_status check_curves(const luo_profile *profile, luo_err *err)
 {
     for (int32_t i = 0; i < profile->ncurves; i++) {
-        const luo_curve *c = &profile->curves[i];
-        bool ok = c->devices >= 2 && c->n >= 1;
-        for (int32_t k = 0; ok && k < c->n; k++)
-            ok = c->at[k].bytes > 0 && c->at[k].busbw_bytes_per_s > 0 &&
-                 (k == 0 || c->at[k].bytes > c->at[k - 1].bytes);
+        const luo_curve *curve = &profile->curves[i];
+        bool ok = curve->devices >= 2 && curve->n >= 1;
+        for (int32_t k = 0; ok && k < curve->n; k++)
+            ok = curve->at[k].bytes > 0 && curve->at[k].busbw_bytes_per_s > 0 &&
+                 (k == 0 || curve->at[k].bytes > curve->at[k - 1].bytes);
         for (int32_t k = 0; ok && k < i; k++)
-            ok = profile->curves[k].op != c->op || profile->curves[k].devices != c->devices;
+            ok = profile->curves[k].op != curve->op || profile->curves[k].devices != curve->devices;
         if (!ok)
             return luo_err_set(err, LUO_EINPUT,
                                "profile `%s` has a bad %s table for %d devices; one table per "
                                "number of devices (2 or more), ascending sizes and bandwidths "
                                "above 0 are expected.",
-                               profile->name, luo_coll_name(c->op), c->devices);
+                               profile->name, luo_coll_name(curve->op), curve->devices);
     }
     for (int32_t i = 0; i < profile->nop_times; i++)
         if (!(profile->op_times[i].seconds >= 0))
@@ -194,19 +194,22 @@ static luo_status check_required(const luo_profile *profile, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_profile_finish(luo_profile *p, luo_err *err)
+luo_status luo_profile_finish(luo_profile *profile, luo_err *err)
 {
     for (int i = 0; i < PARAMS; i++)
-        if (params[i].at != NOWHERE) *field(p, &params[i]) = params[i].otherwise * params[i].unit;
-    for (int32_t i = 0; i < p->nvalues; i++) {
-        const luo_status st = take_value(p, i, err);
-        if (st != LUO_OK) return luo_err_at(err, st, NULL, p->values[i].line, p->values[i].col);
+        if (params[i].at != NOWHERE)
+            *field(profile, &params[i]) = params[i].otherwise * params[i].unit;
+    for (int32_t i = 0; i < profile->nvalues; i++) {
+        const luo_status st = take_value(profile, i, err);
+        if (st != LUO_OK)
+            return luo_err_at(err, st, NULL, profile->values[i].line, profile->values[i].col);
     }
     double f16 = 0; /* docs/cost-model.md#precision: costed as bf16 with the type's f16 peak */
-    if (p->peak_flops[LUO_BF16] <= 0 && luo_profile_value(p, "peak_f16_tflop_per_s", &f16))
-        p->peak_flops[LUO_BF16] = f16 * 1e12;
-    LUO_TRY(check_required(p, err));
-    return check_curves(p, err);
+    if (profile->peak_flops[LUO_BF16] <= 0 &&
+        luo_profile_value(profile, "peak_f16_tflop_per_s", &f16))
+        profile->peak_flops[LUO_BF16] = f16 * 1e12;
+    LUO_TRY(check_required(profile, err));
+    return check_curves(profile, err);
 }
 
 luo_status luo_profile_peak(const luo_profile *profile, luo_dtype dtype, double *flops,
@@ -234,17 +237,17 @@ luo_status luo_profile_peak(const luo_profile *profile, luo_dtype dtype, double 
     return st;
 }
 
-luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
+luo_status luo_profile_under(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
                              luo_profile *room, const luo_profile **out, luo_err *err)
 {
-    *out = p;
+    *out = profile;
     if (stack->fp8_recipe != LUO_FP8_NONE && dtype != LUO_BF16)
         return luo_err_set(err, LUO_EINPUT,
                            "stack `%s` has fp8_recipe %s, which is for bf16; the data are %s.",
                            stack->name, luo_fp8_recipe_name(stack->fp8_recipe),
                            luo_dtype_name(dtype));
     if (stack->gemm_ratio == 1 && stack->attention_ratio == 1 && !stack->tf32) return LUO_OK;
-    *room = *p;
+    *room = *profile;
     room->gemm_ratio *= stack->gemm_ratio;
     room->attention_forward_ratio *= stack->attention_ratio;
     room->attention_backward_ratio *= stack->attention_ratio;
@@ -256,11 +259,11 @@ luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_d
                            "stack `%s` has precision tf32, which is for f32; the "
                            "data are %s.",
                            stack->name, luo_dtype_name(dtype));
-    if (!luo_profile_value(p, "peak_tf32_tflop_per_s", &tf32))
+    if (!luo_profile_value(profile, "peak_tf32_tflop_per_s", &tf32))
         return luo_err_set(err, LUO_EINPUT,
                            "profile `%s` has no value `peak_tf32_tflop_per_s` (not known in any "
                            "source); measure it with `luoshu calibrate`.",
-                           p->name);
+                           profile->name);
     room->peak_flops[LUO_F32] = tf32 * 1e12;
     return LUO_OK;
 }

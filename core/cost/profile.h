@@ -153,12 +153,12 @@ typedef struct luo_switch_key {
 /* Switch i of a stack, without `bucket_rule` and `fp8_recipe`; false: there are no more. */
 bool luo_stack_switch_key(int i, luo_switch_key *out);
 
-/* Fills the numbers of p from p->values: defaults, unit conversion. Required names are
+/* Fills the numbers of profile from profile->values: defaults, unit conversion. Required names are
  * memory_gib, memory_gbytes_per_s (unless there are op_times) and one peak.
- * Pre: p->name, values and tables are set. Errors: LUO_EINPUT for what is missing, and unknown
- * names, doubles and numbers out of range (ratios in (0, 1], counts and times >= 0, ..); err->line
- * and col of the value if it is one value's fault. */
-luo_status luo_profile_finish(luo_profile *p, luo_err *err);
+ * Pre: profile->name, values and tables are set. Errors: LUO_EINPUT for what is missing, and
+ * unknown names, doubles and numbers out of range (ratios in (0, 1], counts and times >= 0, ..);
+ * err->line and col of the value if it is one value's fault. */
+luo_status luo_profile_finish(luo_profile *profile, luo_err *err);
 /* Value `name` as given in the file (its own unit); false: not given. */
 bool luo_profile_value(const luo_profile *profile, const char *name, double *value);
 /* Peak for dtype in flop/s. Errors: LUO_EINPUT E2. */
@@ -167,9 +167,9 @@ luo_status luo_profile_peak(const luo_profile *profile, luo_dtype dtype, double 
 /* The stack `luoshu-cuda`, docs/formats.md#luoshustack1. */
 void luo_stack_default(luo_stack *stack);
 /* The profile as programs of this stack use the GPU: its ratios scaled, with precision tf32 the
- * peak of f32 replaced. *out is p itself or room. Errors: LUO_EINPUT E3 peak_tf32 is not known, or
- * tf32 with another dtype than f32. */
-luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
+ * peak of f32 replaced. *out is profile itself or room. Errors: LUO_EINPUT E3 peak_tf32 is not
+ * known, or tf32 with another dtype than f32. */
+luo_status luo_profile_under(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
                              luo_profile *room, const luo_profile **out, luo_err *err);
 /* What the stack holds in memory, unfused attention included. */
 luo_memory_rules luo_stack_memory(const luo_stack *stack);
@@ -181,9 +181,9 @@ luo_memory_rules luo_stack_memory(const luo_stack *stack);
  * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
  * A value is given as chosen. Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err);
-/* The same of a value with its source and spread, as a file gives it. Owner: what v points to is
- * kept. Errors: also a spread that it cannot have. */
-luo_status luo_stack_take(luo_stack *stack, const luo_value *v, luo_err *err);
+/* The same of a value with its source and spread, as a file gives it. Owner: what value points to
+ * is kept. Errors: also a spread that it cannot have. */
+luo_status luo_stack_take(luo_stack *stack, const luo_value *value, luo_err *err);
 /* What was given last for value `name`; NULL: nothing. */
 const luo_value *luo_stack_given(const luo_stack *stack, const char *name);
 /* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off,

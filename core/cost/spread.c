@@ -90,33 +90,35 @@ static bool is_found(luo_provenance provenance)
     return provenance == LUO_FROM_MEASURED || provenance == LUO_FROM_FITTED;
 }
 
-static double spread_of(prior how, const luo_value *v)
+static double spread_of(prior how, const luo_value *value)
 {
-    if (v && v->has_spread) return v->spread;
-    if (how == PRIOR_NONE || (how == PRIOR_FACTOR && !v)) return 0;
-    if (v && v->provenance == LUO_FROM_MEASURED) return LUO_SPREAD_MEASURED;
-    if (v && v->provenance == LUO_FROM_FITTED) return LUO_SPREAD_FITTED;
+    if (value && value->has_spread) return value->spread;
+    if (how == PRIOR_NONE || (how == PRIOR_FACTOR && !value)) return 0;
+    if (value && value->provenance == LUO_FROM_MEASURED) return LUO_SPREAD_MEASURED;
+    if (value && value->provenance == LUO_FROM_FITTED) return LUO_SPREAD_FITTED;
     return LUO_SPREAD_DEFAULT;
 }
 
-static const char *origin_of(const luo_value *v)
+static const char *origin_of(const luo_value *value)
 {
-    return !v || v->provenance == LUO_FROM_CHOSEN ? "default" : luo_provenance_name(v->provenance);
+    return !value || value->provenance == LUO_FROM_CHOSEN ? "default"
+                                                          : luo_provenance_name(value->provenance);
 }
 
 /* Of a profile's values, or of the stack's. */
 static void add_constant(luo_constant *at, int32_t *n, const constant_row *row,
                          const luo_profile *profile, const luo_stack *stack)
 {
-    const luo_value *v = profile ? value_of(profile, row->name) : luo_stack_given(stack, row->name);
+    const luo_value *value =
+        profile ? value_of(profile, row->name) : luo_stack_given(stack, row->name);
     const luo_value *also = row->also && profile ? value_of(profile, row->also) : NULL;
-    double spread = spread_of(row->spread, v);
+    double spread = spread_of(row->spread, value);
     if (row->also && spread_of(row->spread, also) > spread) { /* the less sure of the two */
         spread = spread_of(row->spread, also);
-        v = also;
+        value = also;
     }
     if (!(spread > 0)) return;
-    at[(*n)++] = (luo_constant){row->name, row->also, profile, origin_of(v), spread};
+    at[(*n)++] = (luo_constant){row->name, row->also, profile, origin_of(value), spread};
 }
 
 /* Kinds whose profiles have one name are of one type, whether or not they share the struct. */
@@ -180,55 +182,58 @@ static double move_constant(void *things, const luo_constant *constant, double s
 }
 
 /* A copy of a profile, with the constants of its type moved. */
-static luo_status move_profile(luo_arena *arena, const luo_constants *c, const double *shift,
-                               const luo_profile **at, double *taken, luo_err *err)
+static luo_status move_profile(luo_arena *arena, const luo_constants *constants,
+                               const double *shift, const luo_profile **at, double *taken,
+                               luo_err *err)
 {
     luo_profile *to = LUO_NEW(arena, luo_profile);
     if (!to) return luo_err_nomem(err);
     *to = **at;
-    for (int32_t i = 0; i < c->n; i++) {
-        if (!c->at[i].profile || strcmp(c->at[i].profile->name, to->name) != 0) continue;
-        const double by = move_constant(to, &c->at[i], shift[i]);
-        if (taken && c->at[i].profile == *at) taken[i] = by;
+    for (int32_t i = 0; i < constants->n; i++) {
+        if (!constants->at[i].profile || strcmp(constants->at[i].profile->name, to->name) != 0)
+            continue;
+        const double by = move_constant(to, &constants->at[i], shift[i]);
+        if (taken && constants->at[i].profile == *at) taken[i] = by;
     }
     *at = to;
     return LUO_OK;
 }
 
 /* A group's own copies. Slots of one type share one. */
-static luo_status move_group(luo_arena *arena, const luo_constants *c, const double *shift,
+static luo_status move_group(luo_arena *arena, const luo_constants *constants, const double *shift,
                              luo_node_group *group, double *taken, luo_err *err)
 {
     const luo_profile *const *was = group->profiles;
     const int32_t n = group->devices_per_node;
-    if (!was) return move_profile(arena, c, shift, &group->profile, taken, err);
+    if (!was) return move_profile(arena, constants, shift, &group->profile, taken, err);
     const luo_profile **now = LUO_NEW_N(arena, const luo_profile *, n);
     if (!now) return luo_err_nomem(err);
     for (int32_t s = 0; s < n; s++) {
         int32_t like = 0;
         while (was[like] != was[s]) like++;
         now[s] = like < s ? now[like] : was[s];
-        if (like == s) LUO_TRY(move_profile(arena, c, shift, &now[s], taken, err));
+        if (like == s) LUO_TRY(move_profile(arena, constants, shift, &now[s], taken, err));
     }
     group->profile = now[0];
     group->profiles = now;
     return LUO_OK;
 }
 
-luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const double *shift,
+luo_status luo_constants_move(luo_arena *arena, const luo_constants *constants, const double *shift,
                               luo_cluster *cluster, luo_stack *stack, double *taken, luo_err *err)
 {
-    luo_node_group *groups = LUO_NEW_N(arena, luo_node_group, c->cluster->ngroups);
+    luo_node_group *groups = LUO_NEW_N(arena, luo_node_group, constants->cluster->ngroups);
     if (!groups) return luo_err_nomem(err);
-    memcpy(groups, c->cluster->groups, (size_t)c->cluster->ngroups * sizeof *groups);
-    *cluster = *c->cluster;
+    memcpy(groups, constants->cluster->groups,
+           (size_t)constants->cluster->ngroups * sizeof *groups);
+    *cluster = *constants->cluster;
     cluster->groups = groups;
-    *stack = *c->stack;
+    *stack = *constants->stack;
     for (int32_t g = 0; g < cluster->ngroups; g++)
-        LUO_TRY(move_group(arena, c, shift, &groups[g], taken, err));
-    for (int32_t i = 0; i < c->n; i++) {
-        if (c->at[i].profile) continue;
-        const double by = move_constant(stack, &c->at[i], shift[i]);
+        LUO_TRY(move_group(arena, constants, shift, &groups[g], taken, err));
+    for (int32_t i = 0; i < constants->n; i++) {
+        if (constants->at[i].profile) continue;
+        const double by = move_constant(stack, &constants->at[i], shift[i]);
         if (taken) taken[i] = by;
     }
     return LUO_OK;
@@ -247,14 +252,14 @@ typedef struct predicting {
     double seconds; /* with nothing moved; 0: not known yet */
 } predicting;
 
-static luo_status open_predicting(luo_arena *arena, const luo_constants *c,
+static luo_status open_predicting(luo_arena *arena, const luo_constants *constants,
                                   const luo_prediction *prediction, predicting *out, luo_err *err)
 {
     *out = (predicting){.scratch = luo_arena_new(1 << 16),
-                        .constants = c,
+                        .constants = constants,
                         .prediction = prediction,
-                        .shift = LUO_NEW_N(arena, double, c->n + 1),
-                        .taken = LUO_NEW_N(arena, double, c->n + 1)};
+                        .shift = LUO_NEW_N(arena, double, constants->n + 1),
+                        .taken = LUO_NEW_N(arena, double, constants->n + 1)};
     return out->scratch && out->shift && out->taken ? LUO_OK : luo_err_nomem(err);
 }
 
@@ -330,11 +335,11 @@ static luo_status find_parts(predicting *p, int32_t from, int32_t to, luo_range_
 /* The major ones one by one, those between them together. */
 static luo_status find_all_parts(predicting *p, luo_range_part *part, luo_err *err)
 {
-    const luo_constants *c = p->constants;
+    const luo_constants *constants = p->constants;
     int32_t from = 0;
     LUO_TRY(predict_seconds(p, &p->seconds, err));
-    for (int32_t i = 0; i < c->n; i++) {
-        const luo_constant *constant = &c->at[i];
+    for (int32_t i = 0; i < constants->n; i++) {
+        const luo_constant *constant = &constants->at[i];
         part[i] = (luo_range_part){.name = constant->name,
                                    .of = constant->profile ? constant->profile->name : "",
                                    .origin = constant->origin,
@@ -344,7 +349,7 @@ static luo_status find_all_parts(predicting *p, luo_range_part *part, luo_err *e
         LUO_TRY(find_parts(p, i, i + 1, part, err));
         from = i + 1;
     }
-    return find_parts(p, from, c->n, part, err);
+    return find_parts(p, from, constants->n, part, err);
 }
 
 void luo_time_range_settle(luo_time_range *range)
@@ -357,21 +362,21 @@ void luo_time_range_settle(luo_time_range *range)
     range->sd = sqrt(sum);
 }
 
-luo_status luo_time_range_of(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
-                             luo_time_range *out, luo_err *err)
+luo_status luo_time_range_of(luo_arena *arena, const luo_constants *constants,
+                             const luo_prediction *prediction, luo_time_range *out, luo_err *err)
 {
     predicting with;
-    luo_range_part *part = LUO_NEW_N(arena, luo_range_part, c->n + 1);
-    luo_status st = open_predicting(arena, c, p, &with, err);
+    luo_range_part *part = LUO_NEW_N(arena, luo_range_part, constants->n + 1);
+    luo_status st = open_predicting(arena, constants, prediction, &with, err);
     if (st == LUO_OK && !part) st = luo_err_nomem(err);
-    if (st == LUO_OK && c->n > 0) st = find_all_parts(&with, part, err);
+    if (st == LUO_OK && constants->n > 0) st = find_all_parts(&with, part, err);
     luo_arena_free(with.scratch);
     if (st != LUO_OK) return st;
-    *out = (luo_time_range){.cluster = c->cluster->name,
-                            .stack = c->stack->name,
-                            .source = c->stack->source_spread,
-                            .model = c->stack->residual_spread,
-                            .n = c->n,
+    *out = (luo_time_range){.cluster = constants->cluster->name,
+                            .stack = constants->stack->name,
+                            .source = constants->stack->source_spread,
+                            .model = constants->stack->residual_spread,
+                            .n = constants->n,
                             .part = part};
     luo_time_range_settle(out);
     return LUO_OK;
@@ -441,25 +446,27 @@ static luo_rng stream_of(uint64_t seed, const luo_constant *constant)
 static luo_status draw_all(predicting *p, luo_rng *rng, uint64_t seed, int32_t n, double *out,
                            luo_err *err)
 {
-    const luo_constants *c = p->constants;
+    const luo_constants *constants = p->constants;
     luo_rng source = luo_rng_stream(seed, "spread/source");
     luo_rng model = luo_rng_stream(seed, "spread/model");
-    for (int32_t i = 0; i < c->n; i++) rng[i] = stream_of(seed, &c->at[i]);
+    for (int32_t i = 0; i < constants->n; i++) rng[i] = stream_of(seed, &constants->at[i]);
     for (int32_t k = 0; k < n; k++) {
-        for (int32_t i = 0; i < c->n; i++) p->shift[i] = c->at[i].spread * luo_rng_normal(&rng[i]);
+        for (int32_t i = 0; i < constants->n; i++)
+            p->shift[i] = constants->at[i].spread * luo_rng_normal(&rng[i]);
         LUO_TRY(predict_seconds(p, &out[k], err));
-        out[k] *= exp(c->stack->source_spread * luo_rng_normal(&source) +
-                      c->stack->residual_spread * luo_rng_normal(&model));
+        out[k] *= exp(constants->stack->source_spread * luo_rng_normal(&source) +
+                      constants->stack->residual_spread * luo_rng_normal(&model));
     }
     return LUO_OK;
 }
 
-luo_status luo_spread_draws(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
-                            uint64_t seed, int32_t n, double *out, luo_err *err)
+luo_status luo_spread_draws(luo_arena *arena, const luo_constants *constants,
+                            const luo_prediction *prediction, uint64_t seed, int32_t n, double *out,
+                            luo_err *err)
 {
     predicting with;
-    luo_rng *rng = LUO_NEW_N(arena, luo_rng, c->n + 1);
-    luo_status st = open_predicting(arena, c, p, &with, err);
+    luo_rng *rng = LUO_NEW_N(arena, luo_rng, constants->n + 1);
+    luo_status st = open_predicting(arena, constants, prediction, &with, err);
     if (st == LUO_OK && !rng) st = luo_err_nomem(err);
     if (st == LUO_OK) st = draw_all(&with, rng, seed, n, out, err);
     luo_arena_free(with.scratch);
@@ -527,9 +534,9 @@ static bool is_fitted(const luo_profile *profile, const luo_stack *stack)
 {
     for (int i = 0; i < ROWS; i++) {
         if (rows[i].of_stack != (profile == NULL) || rows[i].spread == PRIOR_NONE) continue;
-        const luo_value *v =
+        const luo_value *value =
             profile ? value_of(profile, rows[i].name) : luo_stack_given(stack, rows[i].name);
-        if (v && is_found(v->provenance)) return true;
+        if (value && is_found(value->provenance)) return true;
     }
     return false;
 }

@@ -45,8 +45,8 @@ luo_status luo_constants_of(luo_arena *arena, const luo_cluster *cluster, const 
                             luo_constants *out, luo_err *err);
 /* Cluster and stack with ln(value) of constant i greater by shift[i], as far as the limits of the
  * value let it. taken: by how much it is; NULL: not wanted. A value of 0 stays. Owner: arena, and
- * what c points to. Errors: LUO_ENOMEM. */
-luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const double *shift,
+ * what constants points to. Errors: LUO_ENOMEM. */
+luo_status luo_constants_move(luo_arena *arena, const luo_constants *constants, const double *shift,
                               luo_cluster *cluster, luo_stack *stack, double *taken, luo_err *err);
 
 /* Seconds of what is predicted, on a cluster and a stack whose constants were moved. scratch: given
@@ -75,8 +75,8 @@ typedef struct luo_time_range {
  * prediction; LUO_ENOMEM. Owner: arena. Cost: a prediction for each constant that matters in
  * most steps, one for all others of a GPU type or the stack together, at most two for each. See:
  * tests/prop/prop_spread.c. */
-luo_status luo_time_range_of(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
-                             luo_time_range *out, luo_err *err);
+luo_status luo_time_range_of(luo_arena *arena, const luo_constants *constants,
+                             const luo_prediction *prediction, luo_time_range *out, luo_err *err);
 /* Fills sd from the rest. */
 void luo_time_range_settle(luo_time_range *range);
 /* Ends of the central 80 % of a predicted time. */
@@ -94,8 +94,9 @@ bool luo_time_range_differs(double ln_ratio, double sd);
 /* n predictions with all constants drawn, each from a stream of its own, so that draw i of a
  * constant is the same for every plan; then one draw of the source and one of the model. out[n] in
  * the order of draws. Errors: as luo_time_range_of. Cost: n predictions. */
-luo_status luo_spread_draws(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
-                            uint64_t seed, int32_t n, double *out, luo_err *err);
+luo_status luo_spread_draws(luo_arena *arena, const luo_constants *constants,
+                            const luo_prediction *prediction, uint64_t seed, int32_t n, double *out,
+                            luo_err *err);
 
 /* "2.1 to 2.9" */
 void luo_time_range_say(luo_str *text, const luo_time_range *range, double seconds);

@@ -134,10 +134,10 @@ static bool *flag(luo_stack *stack, int i)
 
 luo_memory_rules luo_stack_memory(const luo_stack *stack)
 {
-    luo_memory_rules r = stack->memory;
-    r.attention_unfused = !stack->attention_fused;
-    r.calls_beside = stack->dp_overlap;
-    return r;
+    luo_memory_rules rules = stack->memory;
+    rules.attention_unfused = !stack->attention_fused;
+    rules.calls_beside = stack->dp_overlap;
+    return rules;
 }
 
 void luo_stack_default(luo_stack *stack)
@@ -163,24 +163,26 @@ static luo_status unknown(const char *name, luo_err *err)
 }
 
 /* Rule and size of buckets go together or not at all. */
-static luo_status check_bucket(luo_stack *stack, luo_bucketing b, luo_err *err)
+static luo_status check_bucket(luo_stack *stack, luo_bucketing bucketing, luo_err *err)
 {
-    if (b.has_mib && b.rule > LUO_BUCKET_MIB)
-        return luo_err_set(err, LUO_EINPUT, "`bucket_mib` belongs to `bucket_rule` mib; leave it "
-                           "out for %s.", luo_bucket_rule_name(b.rule));
-    stack->bucket = b;
+    if (bucketing.has_mib && bucketing.rule > LUO_BUCKET_MIB)
+        return luo_err_set(err, LUO_EINPUT,
+                           "`bucket_mib` belongs to `bucket_rule` mib; leave it "
+                           "out for %s.",
+                           luo_bucket_rule_name(bucketing.rule));
+    stack->bucket = bucketing;
     return LUO_OK;
 }
 
 static luo_status set_rule(luo_stack *stack, const char *word, luo_err *err)
 {
-    luo_bucketing b = stack->bucket;
+    luo_bucketing bucketing = stack->bucket;
     const char *names[LUO_BUCKET_RULES];
     for (int i = 1; i < LUO_BUCKET_RULES; i++) {
         names[i - 1] = luo_bucket_rule_name((luo_bucket_rule)i);
         if (strcmp(word, names[i - 1]) != 0) continue;
-        b.rule = (luo_bucket_rule)i;
-        return check_bucket(stack, b, err);
+        bucketing.rule = (luo_bucket_rule)i;
+        return check_bucket(stack, bucketing, err);
     }
     luo_str expected = {0};
     luo_words_expected(&expected, word, names, LUO_BUCKET_RULES - 1);
@@ -224,8 +226,8 @@ static luo_status set_number(luo_stack *stack, const char *name, double value, l
             return luo_err_set(err, LUO_EINPUT, "`%s` is %g; %sa number from %g to %g is expected.",
                                name, value, l.or_zero ? "0 or " : "", l.lo, l.hi);
         if (values[i].at == F(bucket.mib)) {
-            const luo_bucketing b = {stack->bucket.rule, true, value, stack->bucket.lanes};
-            return check_bucket(stack, b, err);
+            const luo_bucketing bucketing = {stack->bucket.rule, true, value, stack->bucket.lanes};
+            return check_bucket(stack, bucketing, err);
         }
         *number(stack, i) = value * values[i].unit;
         return LUO_OK;
@@ -249,26 +251,26 @@ const luo_value *luo_stack_given(const luo_stack *stack, const char *name)
 }
 
 _Static_assert((int)VALUES + 1 <= (int)LUO_STACK_GIVEN, "each value has a place");
-static void remember_given(luo_stack *stack, const luo_value *v)
+static void remember_given(luo_stack *stack, const luo_value *value)
 {
     luo_value_key key;
     int32_t at = 0;
     for (int i = 0; luo_stack_value_key(i, &key); i++) {
-        if (strcmp(key.name, v->name) != 0) continue;
-        while (at < stack->ngiven && strcmp(stack->given[at].name, v->name) != 0) at++;
+        if (strcmp(key.name, value->name) != 0) continue;
+        while (at < stack->ngiven && strcmp(stack->given[at].name, value->name) != 0) at++;
         if (at == stack->ngiven) stack->ngiven++;
-        stack->given[at] = *v;
+        stack->given[at] = *value;
         stack->given[at].name = key.name; /* which lives on */
         return;
     }
 }
 
-luo_status luo_stack_take(luo_stack *stack, const luo_value *v, luo_err *err)
+luo_status luo_stack_take(luo_stack *stack, const luo_value *value, luo_err *err)
 {
-    LUO_TRY(set_number(stack, v->name, v->value, err));
-    if (v->has_spread && !luo_spread_allowed(v->name, true))
-        return luo_spread_refuse(v->name, err);
-    remember_given(stack, v);
+    LUO_TRY(set_number(stack, value->name, value->value, err));
+    if (value->has_spread && !luo_spread_allowed(value->name, true))
+        return luo_spread_refuse(value->name, err);
+    remember_given(stack, value);
     return LUO_OK;
 }
 

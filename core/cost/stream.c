@@ -57,20 +57,22 @@ static luo_status attention_key(const luo_profile *profile, const luo_stack *sta
                                 luo_err *err)
 {
     const int64_t each = key->a[3] > 0 ? key->a[3] : key->a[2];
-    const luo_attention a = {.heads = key->a[0], .head_dim = key->a[1],
-                             .sequences = each > 0 ? key->a[2] / each : 0, .tokens = each,
-                             .rest = each > 0 ? key->a[2] % each : 0,
-                             .causal = (key->a[4] & LUO_ATTENTION_CAUSAL) != 0,
-                             .pairs = key->a[5],
-                             .value_dim = key->a[6],
-                             .window = key->a[7]};
+    const luo_attention attention = {.heads = key->a[0],
+                                     .head_dim = key->a[1],
+                                     .sequences = each > 0 ? key->a[2] / each : 0,
+                                     .tokens = each,
+                                     .rest = each > 0 ? key->a[2] % each : 0,
+                                     .causal = (key->a[4] & LUO_ATTENTION_CAUSAL) != 0,
+                                     .pairs = key->a[5],
+                                     .value_dim = key->a[6],
+                                     .window = key->a[7]};
     const bool backward = key->kind == LUO_COST_ATTENTION_B;
     if (stack->attention_fused)
-        return luo_cost_attention(profile, dtype, &a, backward, seconds, err);
-    LUO_TRY(luo_cost_attention_unfused(profile, dtype, &a, backward, seconds, err));
+        return luo_cost_attention(profile, dtype, &attention, backward, seconds, err);
+    LUO_TRY(luo_cost_attention_unfused(profile, dtype, &attention, backward, seconds, err));
     if (!luo_cost_again(stack, key)) return LUO_OK;
     double core = 0;
-    LUO_TRY(luo_cost_attention_unfused(profile, dtype, &a, false, &core, err));
+    LUO_TRY(luo_cost_attention_unfused(profile, dtype, &attention, false, &core, err));
     *seconds += core;
     return LUO_OK;
 }

@@ -57,21 +57,21 @@ static bool grow(luo_annset *set)
 }
 
 /* Ids of `hashes` and of annotations are the same numbers: one key is made per annotation. */
-luo_status luo_annset_add(luo_annset *set, const luo_ann *a, int32_t *id, luo_err *err)
+luo_status luo_annset_add(luo_annset *set, const luo_ann *ann, int32_t *id, luo_err *err)
 {
-    const uint64_t hash = luo_ann_hash(a);
+    const uint64_t hash = luo_ann_hash(ann);
     int32_t key[3] = {(int32_t)(uint32_t)hash, (int32_t)(uint32_t)(hash >> 32), 0};
     for (;; key[2]++) {
         bool fresh = false;
         const int32_t i = luo_intern_id(&set->hashes, key, 3, &fresh);
         if (i < 0) return luo_err_nomem(err);
-        if (!fresh && !luo_ann_equal(set->ann[i], a)) continue;
+        if (!fresh && !luo_ann_equal(set->ann[i], ann)) continue;
         *id = i;
         if (!fresh) return LUO_OK;
         break;
     }
     if (set->n == set->cap && !grow(set)) return luo_err_nomem(err);
-    set->ann[set->n] = luo_ann_canonical(set->arena, a);
+    set->ann[set->n] = luo_ann_canonical(set->arena, ann);
     return set->ann[set->n++] ? LUO_OK : luo_err_nomem(err);
 }
 
@@ -133,11 +133,12 @@ luo_status luo_annset_einsum(luo_annset *set, const luo_term *terms, int32_t n, 
     luo_operand operand[TERMS_MAX];
     pack(out, key + 2);
     for (int32_t i = 0; i < n; i++) {
-        const luo_term *t = &terms[i];
-        operand[i] = (luo_operand){luo_annset_get(set, t->ann), t->letters, t->name, t->label_only};
-        key[4 + 4 * i] = t->ann;
-        key[5 + 4 * i] = t->label_only;
-        pack(t->letters, key + 6 + 4 * i);
+        const luo_term *term = &terms[i];
+        operand[i] = (luo_operand){luo_annset_get(set, term->ann), term->letters, term->name,
+                                   term->label_only};
+        key[4 + 4 * i] = term->ann;
+        key[5 + 4 * i] = term->label_only;
+        pack(term->letters, key + 6 + 4 * i);
     }
     bool fresh;
     int32_t *place = remember(set, key, 4 + 4 * n, &fresh);

@@ -13,7 +13,7 @@ luo_annset *luo_annset_new(luo_arena *arena);
 void luo_annset_free(luo_annset *set); /* gives scratch memory back; ids and texts stay valid */
 
 /* Id of a; it is copied. Pre: a is canonical. Errors: LUO_ENOMEM. */
-luo_status luo_annset_add(luo_annset *set, const luo_ann *a, int32_t *id, luo_err *err);
+luo_status luo_annset_add(luo_annset *set, const luo_ann *ann, int32_t *id, luo_err *err);
 const luo_ann *luo_annset_get(const luo_annset *set, int32_t id);
 int32_t luo_annset_count(const luo_annset *set);
 /* Canonical text, made once. NULL: out of memory. */

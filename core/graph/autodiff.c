@@ -558,10 +558,11 @@ static bool same_devices(const luo_ann *a, const luo_ann *b)
 }
 
 /* Summands of which there are copies too: a part of the sum for each is no reduce-scatter. */
-static bool sums_of_copies(const luo_ann *a)
+static bool sums_of_copies(const luo_ann *ann)
 {
-    for (int32_t u = 0; u < a->u; u++)
-        if (luo_grp_count(&a->grp[u], LUO_PARTIAL) > 1 && luo_grp_count(&a->grp[u], LUO_DUP) > 1)
+    for (int32_t u = 0; u < ann->u; u++)
+        if (luo_grp_count(&ann->grp[u], LUO_PARTIAL) > 1 &&
+            luo_grp_count(&ann->grp[u], LUO_DUP) > 1)
             return true;
     return false;
 }

@@ -95,10 +95,10 @@ int32_t luo_context_part(const luo_context *context, int64_t n, int32_t o, luo_c
 
 int64_t luo_context_part_tokens(const luo_context *context, int64_t n, int32_t o)
 {
-    luo_context_piece p[2];
-    const int32_t count = luo_context_part(context, n, o, p);
+    luo_context_piece piece[2];
+    const int32_t count = luo_context_part(context, n, o, piece);
     int64_t sum = 0;
-    for (int32_t k = 0; k < count; k++) sum += p[k].hi - p[k].lo;
+    for (int32_t k = 0; k < count; k++) sum += piece[k].hi - piece[k].lo;
     return sum;
 }
 
@@ -176,10 +176,10 @@ void luo_context_order(const luo_context *context, int64_t rows, int64_t n, int3
     int64_t at = 0;
     for (int32_t r = 0; r < c; r++)
         for (int64_t row = 0; row < rows; row++) {
-            luo_context_piece p[2];
-            const int32_t count = luo_context_pieces(context, n, r, p);
+            luo_context_piece piece[2];
+            const int32_t count = luo_context_pieces(context, n, r, piece);
             for (int32_t k = 0; k < count; k++)
-                for (int64_t t = p[k].lo; t < p[k].hi; t++)
+                for (int64_t t = piece[k].lo; t < piece[k].hi; t++)
                     source[at++] = (int32_t)(row * n + t);
         }
 }

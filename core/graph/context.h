@@ -29,14 +29,14 @@ typedef struct luo_context_piece {
     int64_t lo, hi; /* tokens lo..hi-1 of a sequence */
 } luo_context_piece;
 
-static inline bool luo_context_is_on(const luo_context *x)
+static inline bool luo_context_is_on(const luo_context *context)
 {
-    return x && x->c > 1;
+    return context && context->c > 1;
 }
 /* Parts of the ring. */
-static inline int32_t luo_context_parts(const luo_context *x)
+static inline int32_t luo_context_parts(const luo_context *context)
 {
-    return luo_context_is_on(x) ? x->c / x->inner : 1;
+    return luo_context_is_on(context) ? context->c / context->inner : 1;
 }
 /* Share of a rank once the common divisor of all is taken out, and their sum W. */
 int64_t luo_context_share(const luo_context *context, int32_t rank);

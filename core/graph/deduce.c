@@ -123,19 +123,19 @@ static luo_status find_top(const einsum *e, luo_ann *res)
     if (!lead) return LUO_OK;
     const char name = lead->letters[lead->ann->h];
     for (int32_t k = 0; k < e->n; k++) {
-        const luo_operand *x = &e->x[k];
-        if (x->ann->h < 0) {
-            if (dim_of(x->letters, name) < 0) continue;
+        const luo_operand *operand = &e->x[k];
+        if (operand->ann->h < 0) {
+            if (dim_of(operand->letters, name) < 0) continue;
             return refuse(e, "D_TOP: subgroups cut letter %c of '%s' but not of '%s'", name,
-                          lead->name, x->name);
+                          lead->name, operand->name);
         }
-        if (x->letters[x->ann->h] != name)
+        if (operand->letters[operand->ann->h] != name)
             return refuse(e, "D_TOP: subgroups cut letter %c of '%s' but letter %c of '%s'", name,
-                          lead->name, x->letters[x->ann->h], x->name);
-        if (x->ann->inner != lead->ann->inner ||
-            !same_shares(x->ann->hshare, lead->ann->hshare, res->u))
+                          lead->name, operand->letters[operand->ann->h], operand->name);
+        if (operand->ann->inner != lead->ann->inner ||
+            !same_shares(operand->ann->hshare, lead->ann->hshare, res->u))
             return refuse(e, "D_TOP: subgroups cut letter %c of '%s' and of '%s' differently", name,
-                          lead->name, x->name);
+                          lead->name, operand->name);
     }
     res->h = dim_of(e->out, name);
     if (res->h < 0) {
@@ -273,13 +273,13 @@ static void insert_key(luo_coords *c, luo_ent key, int32_t *coords)
 
 /* Rules 4 and 5: coordinates of the result; summed letters combine, the first most significant.
  * More parts than devices are cut off at ndev + 1, which rule 6 refuses. */
-static luo_status find_coords(const einsum *e, int32_t u, luo_coords *c)
+static luo_status find_coords(const einsum *e, int32_t u, luo_coords *coords)
 {
     const int32_t ndev = e->x[0].ann->grp[u].ndev;
     int64_t parts = 1;
     int32_t *sum = LUO_NEW_N(e->scratch, int32_t, ndev);
     if (!sum) return luo_err_nomem(e->err);
-    *c = (luo_coords){.ndev = ndev};
+    *coords = (luo_coords){.ndev = ndev};
     for (int32_t j = 0; j < e->nletters; j++) {
         const letter *l = &e->letters[j];
         int32_t k = 0;
@@ -290,18 +290,18 @@ static luo_status find_coords(const einsum *e, int32_t u, luo_coords *c)
         int32_t *own = l->out < 0 ? sum : LUO_NEW_N(e->scratch, int32_t, ndev);
         if (!own) return luo_err_nomem(e->err);
         for (int32_t i = 0; i < ndev; i++) own[i] = own[i] * x.n + coord(e, k, &x, i);
-        if (l->out >= 0) insert_key(c, (luo_ent){l->out, x.n, x.share}, own);
+        if (l->out >= 0) insert_key(coords, (luo_ent){l->out, x.n, x.share}, own);
     }
-    if (parts > 1) insert_key(c, (luo_ent){.key = LUO_PARTIAL, .n = (int32_t)parts}, sum);
+    if (parts > 1) insert_key(coords, (luo_ent){.key = LUO_PARTIAL, .n = (int32_t)parts}, sum);
     return LUO_OK;
 }
 
 /* Entries of the result, with their own shares. */
-static luo_status own_entries(einsum *e, const luo_coords *c)
+static luo_status own_entries(einsum *e, const luo_coords *coords)
 {
-    luo_ent *ent = LUO_NEW_N(e->arena, luo_ent, c->n);
-    if (!ent || !luo_coords_order(e->scratch, c, ent, &e->at)) return luo_err_nomem(e->err);
-    for (int32_t k = 0; k < c->n; k++) {
+    luo_ent *ent = LUO_NEW_N(e->arena, luo_ent, coords->n);
+    if (!ent || !luo_coords_order(e->scratch, coords, ent, &e->at)) return luo_err_nomem(e->err);
+    for (int32_t k = 0; k < coords->n; k++) {
         if (!ent[k].share) continue;
         uint32_t *share = LUO_NEW_N(e->arena, uint32_t, ent[k].n);
         if (!share) return luo_err_nomem(e->err);
@@ -309,17 +309,17 @@ static luo_status own_entries(einsum *e, const luo_coords *c)
         ent[k].share = share;
     }
     e->ent = ent;
-    e->nent = c->n;
+    e->nent = coords->n;
     return LUO_OK;
 }
 
 static luo_status new_member(einsum *e, int32_t u)
 {
-    luo_coords c;
+    luo_coords coords;
     int32_t fewest, most;
     for (int32_t k = 1; k < e->n; k++) LUO_TRY(match_devices(e, u, k));
-    LUO_TRY(find_coords(e, u, &c));
-    if (!luo_coords_duplicates(e->scratch, &c, &fewest, &most)) return luo_err_nomem(e->err);
+    LUO_TRY(find_coords(e, u, &coords));
+    if (!luo_coords_duplicates(e->scratch, &coords, &fewest, &most)) return luo_err_nomem(e->err);
     if (!fewest)
         return refuse(e, "D_GRID: a block of the result is computed by no device of subgroup %d",
                       u);
@@ -328,7 +328,7 @@ static luo_status new_member(einsum *e, int32_t u)
                       "D_GRID: blocks of the result are computed by %d to %d devices of subgroup "
                       "%d",
                       fewest, most, u);
-    return own_entries(e, &c);
+    return own_entries(e, &coords);
 }
 
 /* True if member u repeats the member before on other devices: equal cuts, equal lists. */

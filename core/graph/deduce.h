@@ -21,9 +21,9 @@ luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *ann, const int32_
                               int32_t rank, const luo_ann **res, luo_err *err);
 /* Fails with D_PARTIAL if a is Partial, with D_UNCUT if dimension d is cut or is h. `why` ends the
  * sentence: "insert a Reshard that gathers the sequence". */
-luo_status luo_deduce_want_whole(const luo_ann *a, int32_t d, const char *tensor, const char *op,
+luo_status luo_deduce_want_whole(const luo_ann *ann, int32_t d, const char *tensor, const char *op,
                                  const char *why, luo_err *err);
 /* Complete form c(A): Partial becomes duplicate; a itself if nothing is Partial. */
-luo_status luo_deduce_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res,
+luo_status luo_deduce_complete(luo_arena *arena, const luo_ann *ann, const luo_ann **res,
                                luo_err *err);
 #endif

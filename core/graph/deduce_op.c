@@ -158,23 +158,24 @@ static luo_status rule_like(const site *s)
     return LUO_OK;
 }
 
-static luo_status renamed(const site *s, const luo_tensor *x, const char *letters, luo_term *term)
+static luo_status renamed(const site *s, const luo_tensor *tensor, const char *letters,
+                          luo_term *term)
 {
-    *term = term_of(x);
+    *term = term_of(tensor);
     term->letters = letters; /* the last dimension, which is whole, has another size */
-    return want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the head");
+    return want_whole(s, tensor, tensor->rank - 1, "insert a Reshard that gathers the head");
 }
 
 /* q, k, shared -> q', k': keys have the heads of their own part. */
 static luo_status rule_latent(const site *s)
 {
-    const luo_tensor *q = in_of(s, 0);
-    luo_term k[2], like;
-    LUO_TRY(renamed(s, q, "tnd", &like));
-    LUO_TRY(renamed(s, in_of(s, 1), "tnd", &k[0]));
-    LUO_TRY(renamed(s, in_of(s, 2), "td", &k[1]));
+    const luo_tensor *tensor = in_of(s, 0);
+    luo_term term[2], like;
+    LUO_TRY(renamed(s, tensor, "tnd", &like));
+    LUO_TRY(renamed(s, in_of(s, 1), "tnd", &term[0]));
+    LUO_TRY(renamed(s, in_of(s, 2), "td", &term[1]));
     LUO_TRY(luo_annset_einsum(s->g->set, &like, 1, "tnd", s->op->name, &out_of(s, 0)->ann, s->err));
-    return luo_annset_einsum(s->g->set, k, 2, "tnd", s->op->name, &out_of(s, 1)->ann, s->err);
+    return luo_annset_einsum(s->g->set, term, 2, "tnd", s->op->name, &out_of(s, 1)->ann, s->err);
 }
 
 /* dq', dk' -> dq, dk, shared dk, which is summed over the heads here. */
@@ -227,9 +228,9 @@ static luo_status key_letters(const site *s, const luo_tensor *q, const luo_tens
 }
 
 /* Values of latent attention have a size of their own. */
-static const char *value_letters(const luo_tensor *v, const char *keys)
+static const char *value_letters(const luo_tensor *tensor, const char *keys)
 {
-    return v->letters[2] == 'u' ? "tnu" : keys;
+    return tensor->letters[2] == 'u' ? "tnu" : keys;
 }
 
 /* ---- attention under context parallelism ---- */
@@ -378,20 +379,20 @@ static luo_status rule_route_dx(const site *s)
     out_of(s, 0)->ann = in_of(s, 3)->ann;
     if (s->op->nout < 2) return LUO_OK;
     /* choices of all tokens, as the gradient of a bias would be */
-    const luo_tensor *p = in_of(s, 3);
-    return einsum(s, &p, 1, out_of(s, 1)->letters, &out_of(s, 1)->ann);
+    const luo_tensor *tensor = in_of(s, 3);
+    return einsum(s, &tensor, 1, out_of(s, 1)->letters, &out_of(s, 1)->ann);
 }
 
 /* x(th) -> rows(erh): every device has rows of its tokens for all experts. */
-static luo_status rows_of_tokens(const site *s, const luo_tensor *x, luo_tensor *rows)
+static luo_status rows_of_tokens(const site *s, const luo_tensor *tensor, luo_tensor *rows)
 {
     static const int32_t to[2] = {1, 2};
-    LUO_TRY(want_whole(s, x, 1, "insert a Reshard that gathers the hidden dimension"));
-    return luo_annset_rename(s->g->set, x->ann, to, &rows->ann, s->err);
+    LUO_TRY(want_whole(s, tensor, 1, "insert a Reshard that gathers the hidden dimension"));
+    return luo_annset_rename(s->g->set, tensor->ann, to, &rows->ann, s->err);
 }
 
 /* rows(erh) -> what has the tokens first; sums that are not complete stay so. */
-static luo_status tokens_of_rows(const site *s, const luo_tensor *rows, luo_tensor *y)
+static luo_status tokens_of_rows(const site *s, const luo_tensor *rows, luo_tensor *tensor)
 {
     static const int32_t to[3] = {-1, 0, 1};
     const luo_ann *ann = luo_annset_get(s->g->set, rows->ann);
@@ -400,16 +401,16 @@ static luo_status tokens_of_rows(const site *s, const luo_tensor *rows, luo_tens
                            "op `%s`: D_UNCUT: experts or columns of `%s` are cut; insert a "
                            "Reshard that brings the rows home.",
                            s->op->name, rows->name);
-    return luo_annset_rename(s->g->set, rows->ann, to, &y->ann, s->err);
+    return luo_annset_rename(s->g->set, rows->ann, to, &tensor->ann, s->err);
 }
 
 static luo_status rule_pack(const site *s)
 {
-    const luo_tensor *x = in_of(s, 0), *ids = in_of(s, 1);
-    if (x->ann != ids->ann) return disagree(s, ids, x->ann, ids->ann);
+    const luo_tensor *tensor = in_of(s, 0), *ids = in_of(s, 1);
+    if (tensor->ann != ids->ann) return disagree(s, ids, tensor->ann, ids->ann);
     /* every device that has tokens has as many rows of counts, however many tokens it has */
-    LUO_TRY(luo_annset_even(s->g->set, x->ann, &out_of(s, 1)->ann, s->err));
-    return rows_of_tokens(s, x, out_of(s, 0));
+    LUO_TRY(luo_annset_even(s->g->set, tensor->ann, &out_of(s, 1)->ann, s->err));
+    return rows_of_tokens(s, tensor, out_of(s, 0));
 }
 
 /* Rows, ids and the rest -> tokens: the rows are those of the tokens that ids are of. */

@@ -13,10 +13,10 @@ typedef struct luo_coords {
 } luo_coords;
 
 /* Numbers devices with equal coordinates in list order and adds -1 with that number.
- * *fewest, *most: devices of a combination; c is complete only if they are equal and not 0.
+ * *fewest, *most: devices of a combination; coords is complete only if they are equal and not 0.
  * False: out of memory. */
-bool luo_coords_duplicates(luo_arena *arena, luo_coords *c, int32_t *fewest, int32_t *most);
-/* The order rule: entries into ent (room for c->n) such that list index i is at[i]; at = NULL if
- * the list is kept. False: out of memory. */
-bool luo_coords_order(luo_arena *arena, const luo_coords *c, luo_ent *ent, int32_t **at);
+bool luo_coords_duplicates(luo_arena *arena, luo_coords *coords, int32_t *fewest, int32_t *most);
+/* The order rule: entries into ent (room for coords->n) such that list index i is at[i]; at = NULL
+ * if the list is kept. False: out of memory. */
+bool luo_coords_order(luo_arena *arena, const luo_coords *coords, luo_ent *ent, int32_t **at);
 #endif

@@ -5,11 +5,11 @@
 #include "core/graph/deduce.h"
 #include "core/graph/deduce_order.h"
 
-/* Entries of g with keys mapped by to[key + 2]; room for g->nent. */
-static void map_entries(const luo_grp *g, const int32_t *to, luo_ent *ent)
+/* Entries of g with keys mapped by to[key + 2]; room for group->nent. */
+static void map_entries(const luo_grp *group, const int32_t *to, luo_ent *ent)
 {
-    for (int32_t e = 0; e < g->nent; e++) {
-        ent[e] = g->ent[e];
+    for (int32_t e = 0; e < group->nent; e++) {
+        ent[e] = group->ent[e];
         ent[e].key = to[ent[e].key - LUO_PARTIAL];
     }
 }
@@ -40,70 +40,69 @@ luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *ann, const int32_
 }
 
 /* Both -1 and -2: equal split coordinates become duplicates numbered in list order. */
-static luo_status merge_copies(luo_arena *arena, const luo_grp *g, luo_grp *out, luo_err *err)
+static luo_status merge_copies(luo_arena *arena, const luo_grp *group, luo_grp *out, luo_err *err)
 {
-    luo_coords c = {.ndev = g->ndev};
+    luo_coords coords = {.ndev = group->ndev};
     int32_t fewest, most, *at;
     for (int32_t d = 0; d < LUO_RANK_MAX; d++) {
-        const int32_t n = luo_grp_count(g, d), stride = luo_grp_stride(g, d);
+        const int32_t n = luo_grp_count(group, d), stride = luo_grp_stride(group, d);
         if (n == 1) continue;
-        c.key[c.n] = (luo_ent){d, n, luo_grp_share(g, d)};
-        c.coord[c.n] = LUO_NEW_N(arena, int32_t, g->ndev);
-        if (!c.coord[c.n]) return luo_err_nomem(err);
-        for (int32_t i = 0; i < g->ndev; i++) c.coord[c.n][i] = i / stride % n;
-        c.n++;
+        coords.key[coords.n] = (luo_ent){d, n, luo_grp_share(group, d)};
+        coords.coord[coords.n] = LUO_NEW_N(arena, int32_t, group->ndev);
+        if (!coords.coord[coords.n]) return luo_err_nomem(err);
+        for (int32_t i = 0; i < group->ndev; i++) coords.coord[coords.n][i] = i / stride % n;
+        coords.n++;
     }
-    luo_ent *ent = LUO_NEW_N(arena, luo_ent, c.n + 1);
-    int32_t *dev = LUO_NEW_N(arena, int32_t, g->ndev);
-    if (!ent || !dev || !luo_coords_duplicates(arena, &c, &fewest, &most) ||
-        !luo_coords_order(arena, &c, ent, &at))
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, coords.n + 1);
+    int32_t *dev = LUO_NEW_N(arena, int32_t, group->ndev);
+    if (!ent || !dev || !luo_coords_duplicates(arena, &coords, &fewest, &most) ||
+        !luo_coords_order(arena, &coords, ent, &at))
         return luo_err_nomem(err);
-    for (int32_t i = 0; i < g->ndev; i++) dev[at ? at[i] : i] = g->dev[i];
-    *out = (luo_grp){.ndev = g->ndev, .dev = dev, .nent = c.n, .ent = ent};
+    for (int32_t i = 0; i < group->ndev; i++) dev[at ? at[i] : i] = group->dev[i];
+    *out = (luo_grp){.ndev = group->ndev, .dev = dev, .nent = coords.n, .ent = ent};
     return LUO_OK;
 }
 
-static luo_status complete_group(luo_arena *arena, const luo_grp *g, luo_grp *out, luo_err *err)
+static luo_status complete_group(luo_arena *arena, const luo_grp *group, luo_grp *out, luo_err *err)
 {
     static const int32_t to[] = {LUO_DUP, LUO_DUP, 0, 1, 2, 3, 4, 5, 6, 7};
-    *out = *g;
-    if (luo_grp_count(g, LUO_PARTIAL) == 1) return LUO_OK;
-    if (luo_grp_count(g, LUO_DUP) > 1) return merge_copies(arena, g, out, err);
-    luo_ent *ent = LUO_NEW_N(arena, luo_ent, g->nent);
+    *out = *group;
+    if (luo_grp_count(group, LUO_PARTIAL) == 1) return LUO_OK;
+    if (luo_grp_count(group, LUO_DUP) > 1) return merge_copies(arena, group, out, err);
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, group->nent);
     if (!ent) return luo_err_nomem(err);
-    map_entries(g, to, ent);
+    map_entries(group, to, ent);
     out->ent = ent;
     return LUO_OK;
 }
 
-luo_status luo_deduce_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res,
+luo_status luo_deduce_complete(luo_arena *arena, const luo_ann *ann, const luo_ann **res,
                                luo_err *err)
 {
-    if (!luo_ann_has_partial(a)) {
-        *res = a;
+    if (!luo_ann_has_partial(ann)) {
+        *res = ann;
         return LUO_OK;
     }
-    luo_ann out = *a;
-    luo_grp *grp = LUO_NEW_N(arena, luo_grp, a->u);
+    luo_ann out = *ann;
+    luo_grp *grp = LUO_NEW_N(arena, luo_grp, ann->u);
     if (!grp) return luo_err_nomem(err);
-    for (int32_t u = 0; u < a->u; u++)
-        LUO_TRY(complete_group(arena, &a->grp[u], &grp[u], err));
+    for (int32_t u = 0; u < ann->u; u++) LUO_TRY(complete_group(arena, &ann->grp[u], &grp[u], err));
     out.grp = grp;
-    if (a->h == LUO_PARTIAL) out.h = LUO_DUP;
+    if (ann->h == LUO_PARTIAL) out.h = LUO_DUP;
     const luo_ann *canonical = luo_ann_canonical(arena, &out);
     if (!canonical) return luo_err_nomem(err);
     *res = canonical;
     return LUO_OK;
 }
 
-luo_status luo_deduce_want_whole(const luo_ann *a, int32_t d, const char *tensor, const char *op,
+luo_status luo_deduce_want_whole(const luo_ann *ann, int32_t d, const char *tensor, const char *op,
                                  const char *why, luo_err *err)
 {
-    if (luo_ann_has_partial(a))
+    if (luo_ann_has_partial(ann))
         return luo_err_set(err, LUO_EDEDUCE, "op '%s': D_PARTIAL: '%s' is Partial; %s", op, tensor,
                            why);
-    bool cut = a->h == d;
-    for (int32_t u = 0; u < a->u && !cut; u++) cut = luo_grp_count(&a->grp[u], d) > 1;
+    bool cut = ann->h == d;
+    for (int32_t u = 0; u < ann->u && !cut; u++) cut = luo_grp_count(&ann->grp[u], d) > 1;
     if (!cut) return LUO_OK;
     return luo_err_set(err, LUO_EDEDUCE, "op '%s': D_UNCUT: dimension %d of '%s' is cut; %s", op, d,
                        tensor, why);

@@ -163,17 +163,17 @@ static int64_t rows_of(const luo_graph *graph, int64_t tokens)
 luo_shape luo_graph_shape(const luo_graph *graph, int32_t x, int64_t tokens, int32_t members)
 {
     const luo_tensor *tensor = &graph->tensor[x];
-    luo_shape s = {.rank = tensor->rank};
+    luo_shape shape = {.rank = tensor->rank};
     const int32_t h = tensor->ann >= 0 ? luo_annset_get(graph->set, tensor->ann)->h : LUO_H_NONE;
     for (int32_t d = 0; d < tensor->rank; d++) {
-        s.dim[d] = tensor->dim[d];
-        if (tensor->dim[d] == LUO_DIM_TOKENS) s.dim[d] = tokens;
-        if (tensor->dim[d] == LUO_DIM_ROWS) s.dim[d] = rows_of(graph, tokens);
+        shape.dim[d] = tensor->dim[d];
+        if (tensor->dim[d] == LUO_DIM_TOKENS) shape.dim[d] = tokens;
+        if (tensor->dim[d] == LUO_DIM_ROWS) shape.dim[d] = rows_of(graph, tokens);
         /* experts of one group of all pipelines have no members: rows are those of all the same */
         const bool joined = graph->joins && tensor->letters[d] != 't';
-        if ((d == h || joined) && is_of_task(tensor->letters[d])) s.dim[d] *= members;
+        if ((d == h || joined) && is_of_task(tensor->letters[d])) shape.dim[d] *= members;
     }
-    return s;
+    return shape;
 }
 
 bool luo_tensor_is_copy(const luo_graph *graph, int32_t x)

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-void luo_intern_init(luo_intern *t, luo_arena *arena)
+void luo_intern_init(luo_intern *intern, luo_arena *arena)
 {
-    *t = (luo_intern){.arena = arena};
+    *intern = (luo_intern){.arena = arena};
 }
 
 static uint64_t hash_of(const int32_t *key, int32_t len)
@@ -18,45 +18,46 @@ static uint64_t hash_of(const int32_t *key, int32_t len)
     return h;
 }
 
-static bool grow(luo_intern *t)
+static bool grow(luo_intern *intern)
 {
-    const int32_t cap = t->cap ? 2 * t->cap : 64;
-    int32_t *slot = luo_arena_calloc(t->arena, (size_t)cap, sizeof *slot);
-    struct luo_intern_key *key = luo_arena_alloc(t->arena, (size_t)cap / 2 * sizeof *key);
+    const int32_t cap = intern->cap ? 2 * intern->cap : 64;
+    int32_t *slot = luo_arena_calloc(intern->arena, (size_t)cap, sizeof *slot);
+    struct luo_intern_key *key = luo_arena_alloc(intern->arena, (size_t)cap / 2 * sizeof *key);
     if (!slot || !key) return false;
-    if (t->n) memcpy(key, t->key, (size_t)t->n * sizeof *key);
-    for (int32_t id = 0; id < t->n; id++) {
+    if (intern->n) memcpy(key, intern->key, (size_t)intern->n * sizeof *key);
+    for (int32_t id = 0; id < intern->n; id++) {
         size_t i = (size_t)key[id].hash & (size_t)(cap - 1);
         while (slot[i]) i = (i + 1) & (size_t)(cap - 1);
         slot[i] = id + 1;
     }
-    t->cap = cap;
-    t->slot = slot;
-    t->key = key;
+    intern->cap = cap;
+    intern->slot = slot;
+    intern->key = key;
     return true;
 }
 
-static bool same(const struct luo_intern_key *k, uint64_t hash, const int32_t *key, int32_t len)
+static bool same(const struct luo_intern_key *intern_key, uint64_t hash, const int32_t *key,
+                 int32_t len)
 {
-    return k->hash == hash && k->len == len &&
-           (len == 0 || memcmp(k->at, key, (size_t)len * sizeof *key) == 0);
+    return intern_key->hash == hash && intern_key->len == len &&
+           (len == 0 || memcmp(intern_key->at, key, (size_t)len * sizeof *key) == 0);
 }
 
-int32_t luo_intern_id(luo_intern *t, const int32_t *key, int32_t len, bool *fresh)
+int32_t luo_intern_id(luo_intern *intern, const int32_t *key, int32_t len, bool *fresh)
 {
-    if (2 * (t->n + 1) > t->cap && !grow(t)) return -1;
+    if (2 * (intern->n + 1) > intern->cap && !grow(intern)) return -1;
     const uint64_t hash = hash_of(key, len);
-    size_t i = (size_t)hash & (size_t)(t->cap - 1);
-    for (; t->slot[i]; i = (i + 1) & (size_t)(t->cap - 1)) {
-        if (!same(&t->key[t->slot[i] - 1], hash, key, len)) continue;
+    size_t i = (size_t)hash & (size_t)(intern->cap - 1);
+    for (; intern->slot[i]; i = (i + 1) & (size_t)(intern->cap - 1)) {
+        if (!same(&intern->key[intern->slot[i] - 1], hash, key, len)) continue;
         if (fresh) *fresh = false;
-        return t->slot[i] - 1;
+        return intern->slot[i] - 1;
     }
-    int32_t *copy = luo_arena_alloc(t->arena, (size_t)len * sizeof *copy);
+    int32_t *copy = luo_arena_alloc(intern->arena, (size_t)len * sizeof *copy);
     if (!copy) return -1;
     if (len) memcpy(copy, key, (size_t)len * sizeof *copy);
-    t->key[t->n] = (struct luo_intern_key){hash, len, copy};
-    t->slot[i] = t->n + 1;
+    intern->key[intern->n] = (struct luo_intern_key){hash, len, copy};
+    intern->slot[i] = intern->n + 1;
     if (fresh) *fresh = true;
-    return t->n++;
+    return intern->n++;
 }

@@ -18,7 +18,7 @@ typedef struct luo_intern {
     } *key; /* by id; room for cap / 2 */
 } luo_intern;
 
-void luo_intern_init(luo_intern *t, luo_arena *arena);
+void luo_intern_init(luo_intern *intern, luo_arena *arena);
 /* Id of the key, made if missing; -1: out of memory. fresh (may be NULL): it was made now. */
-int32_t luo_intern_id(luo_intern *t, const int32_t *key, int32_t len, bool *fresh);
+int32_t luo_intern_id(luo_intern *intern, const int32_t *key, int32_t len, bool *fresh);
 #endif

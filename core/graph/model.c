@@ -125,12 +125,12 @@ static int32_t add_mlp(const luo_mlp *mlp, int64_t in, luo_dense_layer *out)
 
 int32_t luo_model_dense_layers(const luo_model *model, luo_dense_layer *out, int32_t *bottom)
 {
-    const luo_features *f = &model->features;
-    int64_t in = f->slots * f->width + f->dense;
+    const luo_features *features = &model->features;
+    int64_t in = features->slots * features->width + features->dense;
     int32_t n = 0;
     if (model->family == LUO_FAMILY_DLRM) {
-        n = add_mlp(&model->bottom_mlp, f->dense, out);
-        in = pairs(model) + f->width;
+        n = add_mlp(&model->bottom_mlp, features->dense, out);
+        in = pairs(model) + features->width;
     }
     *bottom = n;
     n += add_mlp(&model->mlp, in, out + n);
@@ -181,13 +181,14 @@ static count count_norm(const luo_model *model, int64_t width)
 
 static count count_latent(const luo_model *model)
 {
-    const luo_latent *l = &model->latent;
+    const luo_latent *latent = &model->latent;
     const double h = (double)model->hidden, heads = (double)model->heads;
-    const double q = heads * (double)(l->nope + l->rope), from = (double)l->q_lora;
-    count c = {l->q_lora > 0 ? from * (h + q) : h * q, 0};
-    c.matrix += h * (double)(l->kv_lora + l->rope) +
-                heads * ((double)l->kv_lora * (double)(l->nope + l->v) + (double)l->v * h);
-    c.rest = count_norm(model, l->q_lora).rest + count_norm(model, l->kv_lora).rest;
+    const double q = heads * (double)(latent->nope + latent->rope), from = (double)latent->q_lora;
+    count c = {latent->q_lora > 0 ? from * (h + q) : h * q, 0};
+    c.matrix += h * (double)(latent->kv_lora + latent->rope) +
+                heads * ((double)latent->kv_lora * (double)(latent->nope + latent->v) +
+                         (double)latent->v * h);
+    c.rest = count_norm(model, latent->q_lora).rest + count_norm(model, latent->kv_lora).rest;
     return c;
 }
 
@@ -220,19 +221,19 @@ static count count_layer(const luo_model *model, int64_t layer, bool used_only)
     count c = count_attention(model);
     count mlp = count_mlp(model, model->ffn_hidden);
     if (luo_model_has_experts(model, layer)) {
-        const luo_moe *e = &model->moe;
+        const luo_moe *moe = &model->moe;
         const double n = used_only
-                             ? luo_gate_kept(e->capacity_factor) * (double)e->experts_per_token
-                             : (double)e->experts;
-        const double shares = (double)e->shared_experts;
-        const count one = count_mlp(model, e->expert_ffn_hidden);
-        const count shared = count_mlp(model, e->shared_ffn_hidden);
+                             ? luo_gate_kept(moe->capacity_factor) * (double)moe->experts_per_token
+                             : (double)moe->experts;
+        const double shares = (double)moe->shared_experts;
+        const count one = count_mlp(model, moe->expert_ffn_hidden);
+        const count shared = count_mlp(model, moe->shared_ffn_hidden);
         const double router =
-            luo_model_has_router(model) ? (double)(model->hidden * e->experts) : 0;
-        const double gate = e->shared_gate ? (double)model->hidden : 0;
+            luo_model_has_router(model) ? (double)(model->hidden * moe->experts) : 0;
+        const double gate = moe->shared_gate ? (double)model->hidden : 0;
         mlp.matrix = n * one.matrix + shares * shared.matrix + router + gate;
-        mlp.rest = n * one.rest + shares * shared.rest +
-                   (e->bias_rate > 0 ? (double)e->experts : 0);
+        mlp.rest =
+            n * one.rest + shares * shared.rest + (moe->bias_rate > 0 ? (double)moe->experts : 0);
     }
     c.matrix += mlp.matrix;
     c.rest += mlp.rest + luo_model_layer_norms(model) * count_norm(model, model->hidden).rest;

@@ -122,10 +122,12 @@ typedef struct luo_window {
     int64_t tokens, first, every, each;
 } luo_window;
 /* Tokens of the window that attention of this layer has; 0: it sees everything. */
-static inline int64_t luo_window_of(const luo_window *w, int64_t layer)
+static inline int64_t luo_window_of(const luo_window *window, int64_t layer)
 {
-    if (w->tokens == 0 || layer < w->first) return 0;
-    return w->every == 0 || (layer - w->first) % w->every < w->each ? w->tokens : 0;
+    if (window->tokens == 0 || layer < window->first) return 0;
+    return window->every == 0 || (layer - window->first) % window->every < window->each
+               ? window->tokens
+               : 0;
 }
 
 typedef struct luo_image {

@@ -14,18 +14,21 @@ int64_t luo_rope_pairs(const luo_model *model)
 /* Of sines and cosines: yarn and longrope sharpen the softmax by it. */
 static double factor_of(const luo_model *model)
 {
-    const luo_rope_scaling *r = &model->rope;
-    if (r->kind != LUO_ROPE_YARN && r->kind != LUO_ROPE_LONGROPE) return 1;
-    if (r->attention_factor > 0) return r->attention_factor;
-    if (r->kind == LUO_ROPE_YARN) return 0.1 * log(r->factor) + 1;
-    return r->factor > 1 ? sqrt(1 + log(r->factor) / log((double)r->original_tokens)) : 1;
+    const luo_rope_scaling *scaling = &model->rope;
+    if (scaling->kind != LUO_ROPE_YARN && scaling->kind != LUO_ROPE_LONGROPE) return 1;
+    if (scaling->attention_factor > 0) return scaling->attention_factor;
+    if (scaling->kind == LUO_ROPE_YARN) return 0.1 * log(scaling->factor) + 1;
+    return scaling->factor > 1
+               ? sqrt(1 + log(scaling->factor) / log((double)scaling->original_tokens))
+               : 1;
 }
 
 /* Share of the divided frequency, 0 to 1, of one that turns `rounds` times in the original length:
  * none above high, all of it below low. */
-static double slow_share(const luo_rope_scaling *r, double rounds)
+static double slow_share(const luo_rope_scaling *scaling, double rounds)
 {
-    return fmin(1, fmax(0, (r->high_freq - rounds) / (r->high_freq - r->low_freq)));
+    return fmin(1,
+                fmax(0, (scaling->high_freq - rounds) / (scaling->high_freq - scaling->low_freq)));
 }
 
 /* Pair, with a fraction, that turns `rounds` times in the original length. */
@@ -48,20 +51,21 @@ static double ramp(const luo_model *model, int64_t pair)
 
 static void find_frequencies(const luo_model *model, int64_t tokens, double *out)
 {
-    const luo_rope_scaling *r = &model->rope;
-    const luo_rope_factors *by = tokens > r->original_tokens ? &r->long_factors : &r->short_factors;
+    const luo_rope_scaling *scaling = &model->rope;
+    const luo_rope_factors *by =
+        tokens > scaling->original_tokens ? &scaling->long_factors : &scaling->short_factors;
     const int64_t n = luo_rope_pairs(model);
     for (int64_t i = 0; i < n; i++) {
         const double plain = pow(model->rope_base, -(double)i / (double)n);
-        if (r->kind == LUO_ROPE_LONGROPE) {
+        if (scaling->kind == LUO_ROPE_LONGROPE) {
             out[i] = plain / by->at[i];
             continue;
         }
-        const double rounds = (double)r->original_tokens * plain / (2 * PI);
-        const double share = r->kind == LUO_ROPE_LINEAR   ? 1
-                             : r->kind == LUO_ROPE_LLAMA3 ? slow_share(r, rounds)
-                                                          : ramp(model, i);
-        out[i] = plain * (share / r->factor + 1 - share);
+        const double rounds = (double)scaling->original_tokens * plain / (2 * PI);
+        const double share = scaling->kind == LUO_ROPE_LINEAR   ? 1
+                             : scaling->kind == LUO_ROPE_LLAMA3 ? slow_share(scaling, rounds)
+                                                                : ramp(model, i);
+        out[i] = plain * (share / scaling->factor + 1 - share);
     }
 }
 

@@ -81,21 +81,21 @@ static void print_group(luo_str *text, const luo_grp *group)
     luo_str_addc(text, '}');
 }
 
-void luo_ann_print(luo_str *text, const luo_ann *a)
+void luo_ann_print(luo_str *text, const luo_ann *ann)
 {
-    if (a->h != LUO_H_NONE) {
+    if (ann->h != LUO_H_NONE) {
         luo_str_add(text, "h=");
-        luo_str_addi(text, a->h);
-        if (a->inner) luo_str_addc(text, 'i');
-        if (a->hshare) {
+        luo_str_addi(text, ann->h);
+        if (ann->inner) luo_str_addc(text, 'i');
+        if (ann->hshare) {
             luo_str_addc(text, ':');
-            print_shares(text, a->hshare, a->u);
+            print_shares(text, ann->hshare, ann->u);
         }
         luo_str_addc(text, ' ');
     }
-    for (int32_t u = 0; u < a->u; u++) {
+    for (int32_t u = 0; u < ann->u; u++) {
         if (u) luo_str_add(text, " | ");
-        print_group(text, &a->grp[u]);
+        print_group(text, &ann->grp[u]);
     }
 }
 
@@ -167,16 +167,16 @@ static const luo_ent *entry_of(const luo_grp *group, int32_t key)
     return NULL;
 }
 
-int32_t luo_grp_count(const luo_grp *g, int32_t key)
+int32_t luo_grp_count(const luo_grp *group, int32_t key)
 {
-    const luo_ent *e = entry_of(g, key);
-    return e ? e->n : 1;
+    const luo_ent *ent = entry_of(group, key);
+    return ent ? ent->n : 1;
 }
 
 const uint32_t *luo_grp_share(const luo_grp *group, int32_t key)
 {
-    const luo_ent *e = entry_of(group, key);
-    return e ? e->share : NULL;
+    const luo_ent *ent = entry_of(group, key);
+    return ent ? ent->share : NULL;
 }
 
 int32_t luo_grp_stride(const luo_grp *group, int32_t key)
@@ -189,10 +189,10 @@ int32_t luo_grp_stride(const luo_grp *group, int32_t key)
     return 0;
 }
 
-int32_t luo_grp_coord(const luo_grp *g, int32_t i, int32_t key)
+int32_t luo_grp_coord(const luo_grp *group, int32_t i, int32_t key)
 {
-    const int32_t stride = luo_grp_stride(g, key);
-    return stride ? i / stride % luo_grp_count(g, key) : 0;
+    const int32_t stride = luo_grp_stride(group, key);
+    return stride ? i / stride % luo_grp_count(group, key) : 0;
 }
 
 bool luo_ann_has_partial(const luo_ann *ann)

@@ -56,27 +56,27 @@ typedef enum luo_bind_mode { LUO_BIND_ROUND, LUO_BIND_EXACT } luo_bind_mode;
  * Errors: LUO_EPARSE, LUO_E2BIG, LUO_EINPUT each with its sentence; LUO_ENOMEM. */
 luo_status luo_ann_parse(luo_arena *arena, const char *text, const luo_ann **out, luo_err *err);
 /* The checks of docs/annotations.md#validity that need no text, on a structure built by hand. */
-luo_status luo_ann_check(const luo_ann *a, luo_err *err);
+luo_status luo_ann_check(const luo_ann *ann, luo_err *err);
 /* Canonical copy: count-1 entries dropped, shares divided by their gcd, even shares NULL.
  * Pre: luo_ann_check passed. NULL: out of memory. */
 const luo_ann *luo_ann_canonical(luo_arena *arena, const luo_ann *ann);
 /* Appends the canonical text. Pre: a is canonical. */
-void luo_ann_print(luo_str *text, const luo_ann *a);
+void luo_ann_print(luo_str *text, const luo_ann *ann);
 /* Same canonical text. Pre: both canonical. */
 bool luo_ann_equal(const luo_ann *a, const luo_ann *b);
 /* 64-bit hash of the canonical structure, for interning. */
 uint64_t luo_ann_hash(const luo_ann *ann);
 /* The checks against a tensor. name: of the tensor, for the sentence. */
-luo_status luo_ann_bind(const luo_ann *a, const luo_shape *shape, luo_bind_mode mode,
+luo_status luo_ann_bind(const luo_ann *ann, const luo_shape *shape, luo_bind_mode mode,
                         const char *name, luo_err *err);
 /* Reads "8x4" (or "" for rank 0) into shape. */
 luo_status luo_shape_parse(const char *text, luo_shape *shape, luo_err *err);
 
-/* Count of key in g (1 if absent), and its shares (NULL: even). */
-int32_t luo_grp_count(const luo_grp *g, int32_t key);
+/* Count of key in group (1 if absent), and its shares (NULL: even). */
+int32_t luo_grp_count(const luo_grp *group, int32_t key);
 const uint32_t *luo_grp_share(const luo_grp *group, int32_t key);
-/* Coordinate of index i of g on key; 0 if absent. */
-int32_t luo_grp_coord(const luo_grp *g, int32_t i, int32_t key);
+/* Coordinate of index i of group on key; 0 if absent. */
+int32_t luo_grp_coord(const luo_grp *group, int32_t i, int32_t key);
 /* List distance of neighbours on key (product of the counts behind it); 0 if absent. */
 int32_t luo_grp_stride(const luo_grp *group, int32_t key);
 /* Same entries in the same order; the devices may differ. Pre: both canonical. */

@@ -101,11 +101,11 @@ static luo_status check_members(const luo_ann *ann, const luo_shape *shape, cons
 {
     for (int32_t u = 0; u < ann->u; u++)
         for (int32_t e = 0; e < ann->grp[u].nent; e++) {
-            const luo_ent *x = &ann->grp[u].ent[e];
-            if (x->key < 0) continue;
-            const bool based = top && x->key == ann->h;
-            const int64_t len = based ? top[u + 1] - top[u] : shape->dim[x->key];
-            LUO_TRY(check_cut(x->key, len, x->n, x->share, based && !len, name, err));
+            const luo_ent *ent = &ann->grp[u].ent[e];
+            if (ent->key < 0) continue;
+            const bool based = top && ent->key == ann->h;
+            const int64_t len = based ? top[u + 1] - top[u] : shape->dim[ent->key];
+            LUO_TRY(check_cut(ent->key, len, ent->n, ent->share, based && !len, name, err));
         }
     return LUO_OK;
 }
@@ -123,16 +123,16 @@ static luo_status check_exact(luo_arena *scratch, const luo_ann *ann, const luo_
     return ann->inner ? check_inner(scratch, ann, shape, name, err) : LUO_OK;
 }
 
-luo_status luo_ann_bind(const luo_ann *a, const luo_shape *shape, luo_bind_mode mode,
+luo_status luo_ann_bind(const luo_ann *ann, const luo_shape *shape, luo_bind_mode mode,
                         const char *name, luo_err *err)
 {
     LUO_TRY(check_shape(shape, name, err));
-    LUO_TRY(check_rank(a, shape, name, err));
-    LUO_TRY(check_member_len(a, shape, name, err));
+    LUO_TRY(check_rank(ann, shape, name, err));
+    LUO_TRY(check_member_len(ann, shape, name, err));
     if (mode == LUO_BIND_ROUND) return LUO_OK;
     luo_arena *scratch = luo_arena_new(0);
     if (!scratch) return luo_err_nomem(err);
-    const luo_status st = check_exact(scratch, a, shape, name, err);
+    const luo_status st = check_exact(scratch, ann, shape, name, err);
     luo_arena_free(scratch);
     return st;
 }

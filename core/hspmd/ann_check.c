@@ -152,12 +152,11 @@ static luo_status check_shares(const luo_ann *ann, luo_err *err)
 {
     for (int32_t u = 0; u < ann->u; u++)
         for (int32_t e = 0; e < ann->grp[u].nent; e++) {
-            const luo_ent *x = &ann->grp[u].ent[e];
-            if (!x->share) continue;
-            const uint32_t max = largest(x->share, x->n);
+            const luo_ent *ent = &ann->grp[u].ent[e];
+            if (!ent->share) continue;
+            const uint32_t max = largest(ent->share, ent->n);
             LUO_TRY(share_limit(max, err));
-            if (!max)
-                return bad(err, "shares of key %d in subgroup %d are all zero", x->key, u);
+            if (!max) return bad(err, "shares of key %d in subgroup %d are all zero", ent->key, u);
         }
     return LUO_OK;
 }
@@ -194,25 +193,25 @@ static luo_status check_top(const luo_ann *ann, bool h_given, int64_t n_hshare, 
     return max ? LUO_OK : bad(err, "the top shares are all zero");
 }
 
-luo_status luo_ann_check_as(const luo_ann *a, bool h_given, int64_t n_hshare, luo_err *err)
+luo_status luo_ann_check_as(const luo_ann *ann, bool h_given, int64_t n_hshare, luo_err *err)
 {
-    LUO_TRY(check_nodev(a, err));
-    for (int32_t u = 0; u < a->u; u++)
-        if (a->grp[u].nent > LUO_ENTRIES_MAX)
+    LUO_TRY(check_nodev(ann, err));
+    for (int32_t u = 0; u < ann->u; u++)
+        if (ann->grp[u].nent > LUO_ENTRIES_MAX)
             return luo_err_set(err, LUO_E2BIG,
                                "annotation: %d entries in subgroup %d are above the limit %d",
-                               a->grp[u].nent, u, LUO_ENTRIES_MAX);
-    LUO_TRY(check_dupdev(a, err));
-    LUO_TRY(check_key(a, h_given, err));
-    LUO_TRY(check_dupkey(a, err));
-    LUO_TRY(check_zero(a, err));
-    LUO_TRY(check_sharekey(a, err));
-    LUO_TRY(check_shares(a, err));
-    LUO_TRY(check_count(a, err));
-    return check_top(a, h_given, n_hshare, err);
+                               ann->grp[u].nent, u, LUO_ENTRIES_MAX);
+    LUO_TRY(check_dupdev(ann, err));
+    LUO_TRY(check_key(ann, h_given, err));
+    LUO_TRY(check_dupkey(ann, err));
+    LUO_TRY(check_zero(ann, err));
+    LUO_TRY(check_sharekey(ann, err));
+    LUO_TRY(check_shares(ann, err));
+    LUO_TRY(check_count(ann, err));
+    return check_top(ann, h_given, n_hshare, err);
 }
 
-luo_status luo_ann_check(const luo_ann *a, luo_err *err)
+luo_status luo_ann_check(const luo_ann *ann, luo_err *err)
 {
-    return luo_ann_check_as(a, a->h != LUO_H_NONE, a->hshare ? a->u : 0, err);
+    return luo_ann_check_as(ann, ann->h != LUO_H_NONE, ann->hshare ? ann->u : 0, err);
 }

@@ -141,7 +141,7 @@ static luo_status take_top(parser *p)
     return LUO_OK;
 }
 
-static luo_status take_item(parser *p, raw_group *g)
+static luo_status take_item(parser *p, raw_group *group)
 {
     number lo, hi;
     LUO_TRY(take_number(p, false, "a device id", &lo));
@@ -159,39 +159,39 @@ static luo_status take_item(parser *p, raw_group *g)
         if (!p->range) return luo_err_nomem(p->err);
     }
     *p->item++ = (raw_item){lo.v, hi.v};
-    g->nitem++;
+    group->nitem++;
     return LUO_OK;
 }
 
-static luo_status take_entry(parser *p, raw_group *g)
+static luo_status take_entry(parser *p, raw_group *group)
 {
     number key, n;
-    luo_ent *e = p->ent++;
+    luo_ent *ent = p->ent++;
     LUO_TRY(take_number(p, true, "a key", &key));
     LUO_TRY(bound(p, "key", &key, -INT32_MAX, LUO_RANK_MAX - 1));
     LUO_TRY(take(p, ':', "':' after key"));
-    e->key = (int32_t)key.v;
-    g->nent++;
+    ent->key = (int32_t)key.v;
+    group->nent++;
     if (peek(p) == '(') {
         uint32_t *share;
-        LUO_TRY(take_shares(p, &share, &e->n));
-        e->share = share;
+        LUO_TRY(take_shares(p, &share, &ent->n));
+        ent->share = share;
         return LUO_OK;
     }
     LUO_TRY(take_number(p, false, "a count or '('", &n));
     LUO_TRY(bound(p, "count", &n, 0, LUO_DEVICE_LIMIT));
-    e->n = (int32_t)n.v;
+    ent->n = (int32_t)n.v;
     return LUO_OK;
 }
 
-static luo_status take_list(parser *p, raw_group *g, char open, char close,
+static luo_status take_list(parser *p, raw_group *group, char open, char close,
                             luo_status (*one)(parser *, raw_group *))
 {
     const char first[] = {'\'', open, '\'', 0}, last[] = {'\'', close, '\'', 0};
     LUO_TRY(take(p, open, first));
     if (peek(p) != close)
         for (;;) {
-            LUO_TRY(one(p, g));
+            LUO_TRY(one(p, group));
             if (peek(p) != ',') break;
             p->at++;
         }
@@ -200,13 +200,13 @@ static luo_status take_list(parser *p, raw_group *g, char open, char close,
 
 static luo_status take_group(parser *p)
 {
-    raw_group *g = &p->grp[p->ngrp++];
-    *g = (raw_group){.item = p->item, .ent = p->ent};
-    LUO_TRY(take_list(p, g, '[', ']', take_item));
-    LUO_TRY(take_list(p, g, '{', '}', take_entry));
-    if (g->nent > LUO_ENTRIES_MAX && !p->limit) {
+    raw_group *group = &p->grp[p->ngrp++];
+    *group = (raw_group){.item = p->item, .ent = p->ent};
+    LUO_TRY(take_list(p, group, '[', ']', take_item));
+    LUO_TRY(take_list(p, group, '{', '}', take_entry));
+    if (group->nent > LUO_ENTRIES_MAX && !p->limit) {
         p->limit = luo_arena_printf(p->scratch, "%d entries in subgroup %d are above the limit %d",
-                                    g->nent, p->ngrp - 1, LUO_ENTRIES_MAX);
+                                    group->nent, p->ngrp - 1, LUO_ENTRIES_MAX);
         if (!p->limit) return luo_err_nomem(p->err);
     }
     return LUO_OK;
@@ -225,20 +225,21 @@ static luo_status take_annotation(parser *p)
 
 /* Devices of a group. Once more than LUO_DEVICE_LIMIT ids are out, one of them is there twice:
  * the rest of the text needs no room, the first id of each group is enough for NODEV. */
-static luo_status expand(parser *p, const raw_group *g, int64_t *total, luo_grp *out)
+static luo_status expand(parser *p, const raw_group *group, int64_t *total, luo_grp *out)
 {
     int64_t n = 0;
-    for (int32_t k = 0; k < g->nitem; k++) n += g->item[k].hi - g->item[k].lo + 1;
+    for (int32_t k = 0; k < group->nitem; k++) n += group->item[k].hi - group->item[k].lo + 1;
     int64_t room = LUO_DEVICE_LIMIT + 1 - *total;
     if (room < 1) room = 1;
     if (n > room) n = room;
     int32_t *dev = luo_arena_alloc(p->scratch, (size_t)n * sizeof *dev);
     if (!dev) return luo_err_nomem(p->err);
     int64_t at = 0;
-    for (int32_t k = 0; k < g->nitem; k++)
-        for (int64_t d = g->item[k].lo; d <= g->item[k].hi && at < n; d++) dev[at++] = (int32_t)d;
+    for (int32_t k = 0; k < group->nitem; k++)
+        for (int64_t d = group->item[k].lo; d <= group->item[k].hi && at < n; d++)
+            dev[at++] = (int32_t)d;
     *total += n;
-    *out = (luo_grp){.ndev = (int32_t)n, .dev = dev, .nent = g->nent, .ent = g->ent};
+    *out = (luo_grp){.ndev = (int32_t)n, .dev = dev, .nent = group->nent, .ent = group->ent};
     return LUO_OK;
 }
 

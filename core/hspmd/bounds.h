@@ -17,10 +17,10 @@ int64_t luo_bounds_gcd(int64_t a, int64_t b);
 luo_status luo_bounds_shares(luo_arena *arena, int32_t n, const int64_t *bounds,
                              const uint32_t **share, luo_err *err);
 
-/* T_0..T_U of the outer cut, member_len honoured. Pre: a->h >= 0, not inner. */
-luo_status luo_bounds_top(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int64_t **top,
-                          luo_err *err);
-/* P_0 = 0 .. P_n = dim[h]: sorted distinct bounds of all members on h. Pre: a->inner. */
-luo_status luo_bounds_inner(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+/* T_0..T_U of the outer cut, member_len honoured. Pre: ann->h >= 0, not inner. */
+luo_status luo_bounds_top(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
+                          int64_t **top, luo_err *err);
+/* P_0 = 0 .. P_n = dim[h]: sorted distinct bounds of all members on h. Pre: ann->inner. */
+luo_status luo_bounds_inner(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
                             const int64_t **p, int32_t *n, luo_err *err);
 #endif

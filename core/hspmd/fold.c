@@ -42,27 +42,27 @@ static int32_t fold_entries(const luo_grp *group, int32_t parts, const uint32_t 
     return n;
 }
 
-static luo_status fold_group(luo_arena *arena, const luo_grp *g, int64_t len, luo_grp *out,
+static luo_status fold_group(luo_arena *arena, const luo_grp *group, int64_t len, luo_grp *out,
                              luo_err *err)
 {
-    const int32_t n = luo_grp_count(g, 0), d = luo_grp_count(g, LUO_DUP);
-    *out = *g;
+    const int32_t n = luo_grp_count(group, 0), d = luo_grp_count(group, LUO_DUP);
+    *out = *group;
     if (d == 1) return LUO_OK;
-    luo_ent *ent = LUO_NEW_N(arena, luo_ent, g->nent + 1);
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, group->nent + 1);
     const uint32_t *share;
-    int32_t *dev = LUO_NEW_N(arena, int32_t, g->ndev);
+    int32_t *dev = LUO_NEW_N(arena, int32_t, group->ndev);
     if (!ent || !dev) return luo_err_nomem(err);
-    LUO_TRY(piece_shares(arena, g, len, n, d, &share, err));
-    *out = (luo_grp){.ndev = g->ndev, .dev = dev, .ent = ent};
-    out->nent = fold_entries(g, n * d, share, ent);
-    for (int32_t i = 0; i < g->ndev; i++) {
+    LUO_TRY(piece_shares(arena, group, len, n, d, &share, err));
+    *out = (luo_grp){.ndev = group->ndev, .dev = dev, .ent = ent};
+    out->nent = fold_entries(group, n * d, share, ent);
+    for (int32_t i = 0; i < group->ndev; i++) {
         int32_t at = 0;
         for (int32_t e = 0; e < out->nent; e++) {
-            int32_t c = luo_grp_coord(g, i, ent[e].key);
-            if (ent[e].key == 0) c = c * d + luo_grp_coord(g, i, LUO_DUP);
+            int32_t c = luo_grp_coord(group, i, ent[e].key);
+            if (ent[e].key == 0) c = c * d + luo_grp_coord(group, i, LUO_DUP);
             at = at * ent[e].n + c;
         }
-        dev[at] = g->dev[i];
+        dev[at] = group->dev[i];
     }
     return LUO_OK;
 }
@@ -93,19 +93,19 @@ out:
 }
 
 /* Copies of a group's members become cuts of dimension 0; those of a member itself stay. */
-static luo_status fold_front(luo_arena *arena, const luo_grp *g, int32_t n, luo_grp *out,
+static luo_status fold_front(luo_arena *arena, const luo_grp *group, int32_t n, luo_grp *out,
                              luo_err *err)
 {
-    luo_ent *ent = LUO_NEW_N(arena, luo_ent, g->nent + 1);
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, group->nent + 1);
     if (!ent) return luo_err_nomem(err);
     ent[0] = (luo_ent){.key = 0, .n = n};
-    for (int32_t e = 0; e < g->nent; e++) {
-        ent[e + 1] = g->ent[e];
-        if (g->ent[e].key == LUO_DUP) ent[e + 1].n /= n;
+    for (int32_t e = 0; e < group->nent; e++) {
+        ent[e + 1] = group->ent[e];
+        if (group->ent[e].key == LUO_DUP) ent[e + 1].n /= n;
     }
-    *out = *g;
+    *out = *group;
     out->ent = ent;
-    out->nent = g->nent + 1;
+    out->nent = group->nent + 1;
     return LUO_OK;
 }
 

@@ -39,13 +39,13 @@ static void add_ends(const luo_holdings *holdings, int32_t d, ends *e)
     enum { LATELY = 64 };
     const luo_span *met[LATELY] = {NULL};
     for (int32_t i = 0; holdings && i < holdings->n; i++) {
-        const luo_span *s = holdings->at[i].region.dim[d].at;
-        const luo_span **slot = &met[((uintptr_t)s / sizeof *s) % LATELY];
-        if (holdings->at[i].region.empty || *slot == s) continue;
-        *slot = s;
+        const luo_span *span = holdings->at[i].region.dim[d].at;
+        const luo_span **slot = &met[((uintptr_t)span / sizeof *span) % LATELY];
+        if (holdings->at[i].region.empty || *slot == span) continue;
+        *slot = span;
         for (int32_t k = 0; k < holdings->at[i].region.dim[d].n; k++) {
-            add_end(e, s[k].lo);
-            add_end(e, s[k].hi);
+            add_end(e, span[k].lo);
+            add_end(e, span[k].hi);
         }
     }
 }
@@ -125,17 +125,17 @@ static void visit_run(visit *v, int64_t from, int64_t to)
     for (int64_t c = from; c < to && !v->count; c++) v->at[v->fill[c]++] = v->who;
 }
 
-/* Every cell of r, row-major. */
-static void visit_cells(visit *v, const luo_region *r, int32_t d, int64_t base)
+/* Every cell of region, row-major. */
+static void visit_cells(visit *v, const luo_region *region, int32_t d, int64_t base)
 {
     const int32_t last = v->g->rank - 1;
     if (d > last) visit_run(v, 0, 1); /* rank 0 */
-    for (int32_t k = 0; d <= last && k < r->dim[d].n; k++) {
+    for (int32_t k = 0; d <= last && k < region->dim[d].n; k++) {
         const int64_t row = base * v->g->n[d];
-        const int32_t lo = find(v->g, d, r->dim[d].at[k].lo);
-        const int32_t hi = find(v->g, d, r->dim[d].at[k].hi);
+        const int32_t lo = find(v->g, d, region->dim[d].at[k].lo);
+        const int32_t hi = find(v->g, d, region->dim[d].at[k].hi);
         if (d == last) visit_run(v, row + lo, row + hi);
-        for (int32_t c = lo; c < hi && d < last; c++) visit_cells(v, r, d + 1, row + c);
+        for (int32_t c = lo; c < hi && d < last; c++) visit_cells(v, region, d + 1, row + c);
     }
 }
 
@@ -174,15 +174,15 @@ luo_status luo_grid_cover(luo_arena *arena, const luo_grid *grid, const luo_hold
 luo_status luo_grid_cell(luo_arena *arena, const luo_grid *grid, int64_t cell, luo_region *out,
                          luo_err *err)
 {
-    luo_span *s = luo_arena_alloc(arena, (size_t)grid->rank * sizeof *s);
-    if (!s) return luo_err_nomem(err);
+    luo_span *span = luo_arena_alloc(arena, (size_t)grid->rank * sizeof *span);
+    if (!span) return luo_err_nomem(err);
     luo_region region = {.rank = grid->rank};
     for (int32_t d = grid->rank - 1; d >= 0; d--) {
         const int64_t i = cell % grid->n[d];
         cell /= grid->n[d];
-        s[d] = (luo_span){grid->end[d][i], grid->end[d][i + 1]};
+        span[d] = (luo_span){grid->end[d][i], grid->end[d][i + 1]};
         region.dim[d].n = 1;
-        region.dim[d].at = &s[d];
+        region.dim[d].at = &span[d];
     }
     *out = region;
     return LUO_OK;

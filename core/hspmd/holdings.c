@@ -58,20 +58,20 @@ static int32_t distinct_cuts(const luo_ann *ann, int32_t key, const luo_grp **re
     return n;
 }
 
-luo_status luo_bounds_inner(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+luo_status luo_bounds_inner(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
                             const int64_t **out, int32_t *nout, luo_err *err)
 {
-    const luo_grp **rep = luo_arena_alloc(arena, (size_t)a->u * sizeof *rep);
+    const luo_grp **rep = luo_arena_alloc(arena, (size_t)ann->u * sizeof *rep);
     if (!rep) return luo_err_nomem(err);
-    const int32_t nrep = distinct_cuts(a, a->h, rep);
+    const int32_t nrep = distinct_cuts(ann, ann->h, rep);
     int64_t total = 0;
-    for (int32_t k = 0; k < nrep; k++) total += luo_grp_count(rep[k], a->h) + 1;
+    for (int32_t k = 0; k < nrep; k++) total += luo_grp_count(rep[k], ann->h) + 1;
     int64_t *p = luo_arena_alloc(arena, (size_t)total * sizeof *p);
     if (!p) return luo_err_nomem(err);
     total = 0;
     for (int32_t k = 0; k < nrep; k++) {
-        const int32_t n = luo_grp_count(rep[k], a->h);
-        luo_bounds_cut(shape->dim[a->h], n, luo_grp_share(rep[k], a->h), p + total);
+        const int32_t n = luo_grp_count(rep[k], ann->h);
+        luo_bounds_cut(shape->dim[ann->h], n, luo_grp_share(rep[k], ann->h), p + total);
         total += n + 1;
     }
     if (nrep > 1) qsort(p, (size_t)total, sizeof *p, by_value);
@@ -83,17 +83,17 @@ luo_status luo_bounds_inner(luo_arena *arena, const luo_ann *a, const luo_shape 
     return LUO_OK;
 }
 
-luo_status luo_bounds_top(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int64_t **out,
-                          luo_err *err)
+luo_status luo_bounds_top(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
+                          int64_t **out, luo_err *err)
 {
-    assert(a->h >= 0 && !a->inner);
-    int64_t *top = luo_arena_alloc(arena, ((size_t)a->u + 1) * sizeof *top);
+    assert(ann->h >= 0 && !ann->inner);
+    int64_t *top = luo_arena_alloc(arena, ((size_t)ann->u + 1) * sizeof *top);
     if (!top) return luo_err_nomem(err);
     if (shape->member_len) {
         top[0] = 0;
-        for (int32_t u = 0; u < a->u; u++) top[u + 1] = top[u] + shape->member_len[u];
+        for (int32_t u = 0; u < ann->u; u++) top[u + 1] = top[u] + shape->member_len[u];
     } else {
-        luo_bounds_cut(shape->dim[a->h], a->u, a->hshare, top);
+        luo_bounds_cut(shape->dim[ann->h], ann->u, ann->hshare, top);
     }
     *out = top;
     return LUO_OK;
@@ -172,27 +172,29 @@ static luo_status coordinates(luo_arena *arena, const luo_grp *group, int32_t ke
     return LUO_OK;
 }
 
-/* Fills t for member u; what an equal cut in `known` already has is taken over. */
+/* Fills table for member u; what an equal cut in `known` already has is taken over. */
 static luo_status table_make(const layout *l, int32_t u, const member_table *known,
-                             member_table *t, luo_err *err)
+                             member_table *table, luo_err *err)
 {
     const luo_grp *group = &l->a->grp[u];
-    if (known) *t = *known;
+    if (known)
+        *table = *known;
     else
-        *t = (member_table){.g = group};
+        *table = (member_table){.g = group};
     for (int32_t d = 0; d < l->shape->rank; d++) {
-        if (!known) LUO_TRY(coordinates(l->arena, group, d, &t->coord[d], err));
-        if (!known || d == l->a->h) LUO_TRY(cut_dim(l, u, d, &t->part[d], err));
+        if (!known) LUO_TRY(coordinates(l->arena, group, d, &table->coord[d], err));
+        if (!known || d == l->a->h) LUO_TRY(cut_dim(l, u, d, &table->part[d], err));
     }
-    if (!known) LUO_TRY(coordinates(l->arena, group, LUO_PARTIAL, &t->coord[LUO_RANK_MAX], err));
+    if (!known)
+        LUO_TRY(coordinates(l->arena, group, LUO_PARTIAL, &table->coord[LUO_RANK_MAX], err));
     return LUO_OK;
 }
 
-static luo_region region_at(const layout *l, const member_table *t, int32_t i)
+static luo_region region_at(const layout *l, const member_table *table, int32_t i)
 {
     luo_region region = {.rank = l->shape->rank};
     for (int32_t d = 0; d < region.rank; d++) {
-        const span_list *part = &t->part[d][t->coord[d] ? t->coord[d][i] : 0];
+        const span_list *part = &table->part[d][table->coord[d] ? table->coord[d][i] : 0];
         if (!part->n) return (luo_region){.rank = region.rank, .empty = true};
         region.dim[d].n = part->n;
         region.dim[d].at = part->at;
@@ -200,18 +202,18 @@ static luo_region region_at(const layout *l, const member_table *t, int32_t i)
     return region;
 }
 
-static void fill_member(const layout *l, const member_table *t, int32_t u, luo_holding *at)
+static void fill_member(const layout *l, const member_table *table, int32_t u, luo_holding *at)
 {
     const luo_grp *group = &l->a->grp[u];
     const int32_t parts = luo_grp_count(group, LUO_PARTIAL);
-    const int32_t *part = t->coord[LUO_RANK_MAX];
+    const int32_t *part = table->coord[LUO_RANK_MAX];
     for (int32_t i = 0; i < group->ndev; i++)
         at[i] = (luo_holding){.dev = group->dev[i],
                               .u = u,
                               .i = i,
                               .part = part ? part[i] : 0,
                               .parts = parts,
-                              .region = region_at(l, t, i)};
+                              .region = region_at(l, table, i)};
 }
 
 static const member_table *find_table(const member_table *recent, int32_t n, const luo_grp *group)
@@ -221,7 +223,7 @@ static const member_table *find_table(const member_table *recent, int32_t n, con
     return NULL;
 }
 
-luo_status luo_holdings_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+luo_status luo_holdings_make(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
                              luo_holdings *out, luo_err *err)
 {
     luo_status st = LUO_OK;
@@ -229,17 +231,17 @@ luo_status luo_holdings_make(luo_arena *arena, const luo_ann *a, const luo_shape
     member_table recent[RECENT];
     int32_t nrecent = 0, next = 0, n = 0;
     layout l;
-    luo_holding *at = LUO_NEW_N(arena, luo_holding, luo_ann_ndev(a));
+    luo_holding *at = LUO_NEW_N(arena, luo_holding, luo_ann_ndev(ann));
     if (!at) return luo_err_nomem(err);
-    LUO_TRY_OUT(layout_make(arena, a, shape, &l, err));
-    for (int32_t u = 0; u < a->u; u++) {
-        member_table t;
-        const member_table *known = find_table(recent, nrecent, &a->grp[u]);
-        LUO_TRY_OUT(table_make(&l, u, known, &t, err));
-        fill_member(&l, &t, u, at + n);
-        n += a->grp[u].ndev;
+    LUO_TRY_OUT(layout_make(arena, ann, shape, &l, err));
+    for (int32_t u = 0; u < ann->u; u++) {
+        member_table table;
+        const member_table *known = find_table(recent, nrecent, &ann->grp[u]);
+        LUO_TRY_OUT(table_make(&l, u, known, &table, err));
+        fill_member(&l, &table, u, at + n);
+        n += ann->grp[u].ndev;
         if (known) continue;
-        recent[next] = t;
+        recent[next] = table;
         next = (next + 1) % RECENT;
         if (nrecent < RECENT) nrecent++;
     }

@@ -73,19 +73,19 @@ luo_status luo_moves_lost(luo_arena *arena, luo_moves *moves, int32_t dev, const
     return LUO_OK;
 }
 
-luo_status luo_moves_keep_region(luo_arena *arena, const luo_region *r, luo_region *out,
+luo_status luo_moves_keep_region(luo_arena *arena, const luo_region *region, luo_region *out,
                                  luo_err *err)
 {
-    luo_region copy = {.rank = r->rank, .empty = r->empty};
+    luo_region copy = {.rank = region->rank, .empty = region->empty};
     size_t n = 0;
-    for (int32_t d = 0; d < r->rank && !r->empty; d++) n += (size_t)r->dim[d].n;
+    for (int32_t d = 0; d < region->rank && !region->empty; d++) n += (size_t)region->dim[d].n;
     luo_span *at = luo_arena_alloc(arena, n * sizeof *at);
     if (!at) return luo_err_nomem(err);
-    for (int32_t d = 0; d < r->rank && !r->empty; d++) {
-        memcpy(at, r->dim[d].at, (size_t)r->dim[d].n * sizeof *at);
-        copy.dim[d].n = r->dim[d].n;
+    for (int32_t d = 0; d < region->rank && !region->empty; d++) {
+        memcpy(at, region->dim[d].at, (size_t)region->dim[d].n * sizeof *at);
+        copy.dim[d].n = region->dim[d].n;
         copy.dim[d].at = at;
-        at += r->dim[d].n;
+        at += region->dim[d].n;
     }
     *out = copy;
     return LUO_OK;

@@ -15,8 +15,8 @@ luo_status luo_moves_group(luo_arena *arena, luo_moves *moves, luo_move_kind kin
                            luo_err *err);
 luo_status luo_moves_lost(luo_arena *arena, luo_moves *moves, int32_t dev, const luo_region *region,
                           luo_err *err);
-/* Deep copy of r. */
-luo_status luo_moves_keep_region(luo_arena *arena, const luo_region *r, luo_region *out,
+/* Deep copy of region. */
+luo_status luo_moves_keep_region(luo_arena *arena, const luo_region *region, luo_region *out,
                                  luo_err *err);
 /* Deep copy of the list into arena. Neighbours that share a region go on sharing it. */
 luo_status luo_moves_seal(luo_arena *arena, const luo_moves *m, luo_moves *out, luo_err *err);

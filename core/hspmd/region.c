@@ -128,11 +128,11 @@ bool luo_region_overlap(const luo_region *a, const luo_region *b)
     return true;
 }
 
-void luo_region_box(const luo_region *r, int64_t *lo, int64_t *hi)
+void luo_region_box(const luo_region *region, int64_t *lo, int64_t *hi)
 {
-    for (int32_t d = 0; d < r->rank; d++) {
-        lo[d] = r->empty ? 0 : r->dim[d].at[0].lo;
-        hi[d] = r->empty ? 0 : r->dim[d].at[r->dim[d].n - 1].hi;
+    for (int32_t d = 0; d < region->rank; d++) {
+        lo[d] = region->empty ? 0 : region->dim[d].at[0].lo;
+        hi[d] = region->empty ? 0 : region->dim[d].at[region->dim[d].n - 1].hi;
     }
 }
 

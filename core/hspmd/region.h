@@ -42,8 +42,9 @@ bool luo_region_contains(const luo_region *b, const luo_region *a);
 bool luo_region_equal(const luo_region *a, const luo_region *b);
 /* Have they an element in common? Pre: equal ranks. */
 bool luo_region_overlap(const luo_region *a, const luo_region *b);
-/* The smallest box around r, or an empty span list when r is empty. Fills lo[R], hi[R]. */
-void luo_region_box(const luo_region *r, int64_t *lo, int64_t *hi);
+/* The smallest box around region, or an empty span list when region is empty. Fills lo[R], hi[R].
+ */
+void luo_region_box(const luo_region *region, int64_t *lo, int64_t *hi);
 /* Calls box(ctx, lo, hi) for each box of the product, row-major. */
 void luo_region_each_box(const luo_region *region,
                          void (*box)(void *ctx, const int64_t *lo, const int64_t *hi), void *ctx);
@@ -66,7 +67,7 @@ typedef struct luo_holdings {
 
 /* All holdings of a on shape. Cost: O(devices); members with equal entries share their tables.
  * Errors: LUO_ENOMEM. Owner: arena. */
-luo_status luo_holdings_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+luo_status luo_holdings_make(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
                              luo_holdings *out, luo_err *err);
 /* Footprint of member u. */
 luo_status luo_region_footprint(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,

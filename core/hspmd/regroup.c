@@ -8,25 +8,26 @@
 #include "core/hspmd/regroup.h"
 #include "core/hspmd/resolve.h"
 
-luo_status luo_regroup_join(luo_arena *arena, const luo_grp *g, int32_t n, int32_t key,
+luo_status luo_regroup_join(luo_arena *arena, const luo_grp *group, int32_t n, int32_t key,
                             luo_grp *out, bool *works, luo_err *err)
 {
     int32_t ndev = 0, at = 0, more = 0;
     *works = false;
-    for (int32_t k = 0; k < n; k++) ndev += g[k].ndev;
+    for (int32_t k = 0; k < n; k++) ndev += group[k].ndev;
     for (int32_t k = 1; k < n; k++)
-        if (g[k].ndev != g[0].ndev || !luo_grp_same_cut(&g[k], &g[0])) return LUO_OK;
-    const bool has = luo_grp_count(&g[0], key) > 1;
-    if (has && g[0].ent[0].key != key) return LUO_OK; /* it could not stand in front */
+        if (group[k].ndev != group[0].ndev || !luo_grp_same_cut(&group[k], &group[0]))
+            return LUO_OK;
+    const bool has = luo_grp_count(&group[0], key) > 1;
+    if (has && group[0].ent[0].key != key) return LUO_OK; /* it could not stand in front */
     int32_t *dev = LUO_NEW_N(arena, int32_t, ndev);
-    luo_ent *ent = LUO_NEW_N(arena, luo_ent, g[0].nent + 1);
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, group[0].nent + 1);
     if (!dev || !ent) return luo_err_nomem(err);
     for (int32_t k = 0; k < n; k++) {
-        memcpy(dev + at, g[k].dev, (size_t)g[k].ndev * sizeof *dev);
-        at += g[k].ndev;
+        memcpy(dev + at, group[k].dev, (size_t)group[k].ndev * sizeof *dev);
+        at += group[k].ndev;
     }
-    ent[more++] = (luo_ent){.key = key, .n = n * (has ? g[0].ent[0].n : 1)};
-    for (int32_t e = has; e < g[0].nent; e++) ent[more++] = g[0].ent[e];
+    ent[more++] = (luo_ent){.key = key, .n = n * (has ? group[0].ent[0].n : 1)};
+    for (int32_t e = has; e < group[0].nent; e++) ent[more++] = group[0].ent[e];
     *out = (luo_grp){.ndev = ndev, .dev = dev, .nent = more, .ent = ent};
     *works = true;
     return LUO_OK;
@@ -48,26 +49,27 @@ static luo_status same_set(luo_arena *arena, const luo_grp *a, const luo_grp *b,
     return LUO_OK;
 }
 
-luo_status luo_regroup_like(luo_arena *arena, const luo_ann *a, const luo_ann *like,
+luo_status luo_regroup_like(luo_arena *arena, const luo_ann *ann, const luo_ann *like,
                             const luo_ann **out, luo_err *err)
 {
     *out = NULL;
-    if (a->u <= like->u || like->u < 2 || (a->h != LUO_DUP && a->h != LUO_PARTIAL)) return LUO_OK;
+    if (ann->u <= like->u || like->u < 2 || (ann->h != LUO_DUP && ann->h != LUO_PARTIAL))
+        return LUO_OK;
     luo_grp *grp = LUO_NEW_N(arena, luo_grp, like->u);
     if (!grp) return luo_err_nomem(err);
     int32_t m = 0;
     for (int32_t u = 0; u < like->u; u++) {
         int32_t n = 0, ndev = 0;
         bool works;
-        while (m + n < a->u && ndev < like->grp[u].ndev) ndev += a->grp[m + n++].ndev;
+        while (m + n < ann->u && ndev < like->grp[u].ndev) ndev += ann->grp[m + n++].ndev;
         if (n == 0) return LUO_OK;
-        LUO_TRY(luo_regroup_join(arena, &a->grp[m], n, a->h, &grp[u], &works, err));
+        LUO_TRY(luo_regroup_join(arena, &ann->grp[m], n, ann->h, &grp[u], &works, err));
         if (works) LUO_TRY(same_set(arena, &grp[u], &like->grp[u], &works, err));
         if (!works) return LUO_OK;
         m += n;
     }
-    if (m < a->u) return LUO_OK;
-    const luo_ann made = {.u = like->u, .h = a->h, .grp = grp};
+    if (m < ann->u) return LUO_OK;
+    const luo_ann made = {.u = like->u, .h = ann->h, .grp = grp};
     *out = luo_ann_canonical(arena, &made);
     return *out ? LUO_OK : luo_err_nomem(err);
 }

@@ -188,7 +188,7 @@ static luo_status reduce_then_move(luo_build *build, const luo_sides *s, const l
                                    luo_resolution *out)
 {
     luo_sum sum;
-    luo_movement m;
+    luo_movement movement;
     int32_t step = 1;
     for (int32_t u = 0; u < build->src->u; u++) {
         LUO_TRY(luo_sum_groups(build, &build->src->grp[u], &s->member[u], &sum));
@@ -198,10 +198,10 @@ static luo_status reduce_then_move(luo_build *build, const luo_sides *s, const l
             LUO_TRY(luo_emit_copies(build, &s->member[u], 0));
     }
     if (build->src->h == LUO_PARTIAL) LUO_TRY(luo_emit_split_ar(build, s, build->src->u, step++));
-    LUO_TRY(luo_movement_find(build, &s->whole, &d->whole, &m));
-    LUO_TRY(luo_movement_emit(build, &m, step));
+    LUO_TRY(luo_movement_find(build, &s->whole, &d->whole, &movement));
+    LUO_TRY(luo_movement_emit(build, &movement, step));
     out->kind = LUO_RESOLVE_REDUCE_THEN;
-    out->text = luo_arena_printf(build->arena, "reduce_then_%s", luo_member_name(m.kind));
+    out->text = luo_arena_printf(build->arena, "reduce_then_%s", luo_member_name(movement.kind));
     return out->text ? LUO_OK : luo_err_nomem(build->err);
 }
 
@@ -236,23 +236,24 @@ static luo_status build(luo_build *b, bool fallback, luo_resolution *out)
     return st;
 }
 
-static luo_status seal(luo_arena *arena, const luo_build *build, luo_resolution *r)
+static luo_status seal(luo_arena *arena, const luo_build *build, luo_resolution *resolution)
 {
-    r->text = luo_arena_strdup(arena, r->text);
-    if (!r->text) return luo_err_nomem(build->err);
-    LUO_TRY(luo_moves_seal(arena, build->out, &r->moves, build->err));
-    r->nsteps = r->moves.n ? r->moves.at[r->moves.n - 1].step + 1 : 0;
+    resolution->text = luo_arena_strdup(arena, resolution->text);
+    if (!resolution->text) return luo_err_nomem(build->err);
+    LUO_TRY(luo_moves_seal(arena, build->out, &resolution->moves, build->err));
+    resolution->nsteps =
+        resolution->moves.n ? resolution->moves.at[resolution->moves.n - 1].step + 1 : 0;
     if (!build->lost) return LUO_OK;
     return luo_err_set(build->err, LUO_ELOST,
                        "reshard '%s': pieces without a living owner: %d; give a checkpoint.",
-                       build->name, r->moves.nlost);
+                       build->name, resolution->moves.nlost);
 }
 
 luo_status luo_resolve(luo_arena *arena, const luo_ann *src, const luo_ann *dst,
                        const luo_shape *shape, const luo_resolve_opts *opts, luo_resolution *out,
                        luo_err *err)
 {
-    luo_resolution r = {0};
+    luo_resolution resolution = {0};
     luo_moves moves = {0};
     const size_t mark = luo_arena_mark(arena);
     luo_arena *tmp = luo_arena_new(1 << 13);
@@ -262,16 +263,17 @@ luo_status luo_resolve(luo_arena *arena, const luo_ann *src, const luo_ann *dst,
                    .elem_bytes = opts->elem_bytes ? opts->elem_bytes : 1, .ranks = opts->ranks,
                    .out = &moves,
                    .err = err};
-    luo_status st = b.planner ? build(&b, opts->reduce_then_move, &r) : luo_err_nomem(err);
+    luo_status st = b.planner ? build(&b, opts->reduce_then_move, &resolution) : luo_err_nomem(err);
     if (st == LUO_OK) {
-        st = seal(arena, &b, &r);
+        st = seal(arena, &b, &resolution);
     } else if (st == LUO_EUNSUP) {
-        r = (luo_resolution){.kind = LUO_RESOLVE_UNSUPPORTED, .reason = b.reason,
-                             .text = "unsupported"};
+        resolution = (luo_resolution){
+            .kind = LUO_RESOLVE_UNSUPPORTED, .reason = b.reason, .text = "unsupported"};
         say_refused(&b);
     }
     luo_arena_free(tmp);
-    if (st == LUO_OK || st == LUO_EUNSUP || st == LUO_ELOST) *out = r;
+    if (st == LUO_OK || st == LUO_EUNSUP || st == LUO_ELOST)
+        *out = resolution;
     else luo_arena_reset(arena, mark);
     return st;
 }

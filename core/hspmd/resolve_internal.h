@@ -79,16 +79,16 @@ luo_status luo_emit_copies(luo_build *build, const luo_side *side, int32_t step)
 luo_status luo_emit_bsr(luo_build *build, const luo_side *s, const luo_side *d, int32_t step);
 luo_status luo_emit_allreduce(luo_build *build, const luo_sum *sum, const luo_side *side,
                               int32_t step);
-/* SplitAR of the holdings s of u members. */
-luo_status luo_emit_split_ar(luo_build *build, const luo_sides *s, int32_t u, int32_t step);
+/* SplitAR of the holdings sides of u members. */
+luo_status luo_emit_split_ar(luo_build *build, const luo_sides *sides, int32_t u, int32_t step);
 luo_status luo_sum_groups(luo_build *build, const luo_grp *group, const luo_side *side,
                           luo_sum *out);
 
 luo_status luo_movement_find(luo_build *build, const luo_side *s, const luo_side *d,
                              luo_movement *out);
-luo_status luo_movement_emit(luo_build *build, const luo_movement *m, int32_t step);
-/* One member; an identity emits copies. Errors: LUO_EUNSUP with b->reason set. */
-luo_status luo_resolve_member(luo_build *b, const luo_grp *gs, const luo_grp *gd,
+luo_status luo_movement_emit(luo_build *build, const luo_movement *movement, int32_t step);
+/* One member; an identity emits copies. Errors: LUO_EUNSUP with build->reason set. */
+luo_status luo_resolve_member(luo_build *build, const luo_grp *gs, const luo_grp *gd,
                               const luo_side *s, const luo_side *d, int32_t step,
                               luo_member_kind *kind);
 const char *luo_member_name(luo_member_kind k);

@@ -8,10 +8,10 @@
 static luo_status move(luo_build *build, const luo_side *s, const luo_side *d, int32_t step,
                        luo_member_kind *kind)
 {
-    luo_movement m;
-    LUO_TRY(luo_movement_find(build, s, d, &m));
-    *kind = m.kind;
-    return luo_movement_emit(build, &m, step);
+    luo_movement movement;
+    LUO_TRY(luo_movement_find(build, s, d, &movement));
+    *kind = movement.kind;
+    return luo_movement_emit(build, &movement, step);
 }
 
 static luo_status side_of_class(luo_build *build, const luo_side *all, int32_t part, luo_side *out)
@@ -151,13 +151,13 @@ static luo_status reduction(luo_build *build, const luo_grp *group, const luo_si
     return reduce_scatter(build, &sum, s, d, step);
 }
 
-luo_status luo_resolve_member(luo_build *b, const luo_grp *gs, const luo_grp *gd,
+luo_status luo_resolve_member(luo_build *build, const luo_grp *gs, const luo_grp *gd,
                               const luo_side *s, const luo_side *d, int32_t step,
                               luo_member_kind *kind)
 {
     const int32_t ps = luo_grp_count(gs, LUO_PARTIAL), pd = luo_grp_count(gd, LUO_PARTIAL);
-    if (ps == 1 && pd == 1) return move(b, s, d, step, kind);
-    if (ps == pd) return carry(b, s, d, ps, step, kind);
-    if (pd == 1) return reduction(b, gs, s, d, step, kind);
-    return luo_refuse(b, ps == 1 ? LUO_UNSUP_PARTIAL_CREATE : LUO_UNSUP_PARTIAL_COUNT);
+    if (ps == 1 && pd == 1) return move(build, s, d, step, kind);
+    if (ps == pd) return carry(build, s, d, ps, step, kind);
+    if (pd == 1) return reduction(build, gs, s, d, step, kind);
+    return luo_refuse(build, ps == 1 ? LUO_UNSUP_PARTIAL_CREATE : LUO_UNSUP_PARTIAL_COUNT);
 }

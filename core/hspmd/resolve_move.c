@@ -83,7 +83,7 @@ static luo_status classify(luo_build *build, const luo_side *s, const luo_side *
 /* One class t[0..n), sorted by by_class: distinct parts, each with equally many holders; parts of
  * those who have nothing come last. */
 static luo_status gather_class(luo_build *build, const luo_side *side, const target *t, int32_t n,
-                               int32_t k, luo_gather *g, bool *works)
+                               int32_t k, luo_gather *gather, bool *works)
 {
     int32_t distinct = 1, have = n;
     while (have > 0 && t[have - 1].has->empty) have--;
@@ -91,38 +91,40 @@ static luo_status gather_class(luo_build *build, const luo_side *side, const tar
     const int32_t each = have / distinct, npart = each > 0 ? n / each : 0;
     *works = npart >= 2 && have % distinct == 0 && n % each == 0;
     if (!*works) return LUO_OK;
-    *g = (luo_gather){npart, each, luo_arena_alloc(build->arena, (size_t)n * sizeof *g->dev),
-                      luo_arena_alloc(build->arena, (size_t)npart * sizeof *g->part)};
-    if (!g->dev || !g->part) return luo_err_nomem(build->err);
+    *gather =
+        (luo_gather){npart, each, luo_arena_alloc(build->arena, (size_t)n * sizeof *gather->dev),
+                     luo_arena_alloc(build->arena, (size_t)npart * sizeof *gather->part)};
+    if (!gather->dev || !gather->part) return luo_err_nomem(build->err);
     for (int32_t i = 0; i < n; i++) {
         const int32_t part = i / each, group = i % each;
         if (group && !luo_region_equal(t[i].has, t[i - 1].has)) *works = false;
-        g->dev[group * npart + part] = side->h.at[t[i].at].dev;
-        g->part[part] = *t[i].has;
+        gather->dev[group * npart + part] = side->h.at[t[i].at].dev;
+        gather->part[part] = *t[i].has;
     }
-    *works = *works && luo_tiles(g->part, npart, t[0].wants, k);
+    *works = *works && luo_tiles(gather->part, npart, t[0].wants, k);
     return LUO_OK;
 }
 
-static luo_status gather_along(luo_build *build, const luo_side *side, target *t, luo_movement *m,
-                               bool *works)
+static luo_status gather_along(luo_build *build, const luo_side *side, target *t,
+                               luo_movement *movement, bool *works)
 {
     const int32_t n = side->h.n;
     for (int32_t i = 0; i < n; i++)
-        t[i].first = t[i].has->empty ? INT64_MAX : t[i].has->dim[m->dim].at[0].lo;
+        t[i].first = t[i].has->empty ? INT64_MAX : t[i].has->dim[movement->dim].at[0].lo;
     qsort(t, (size_t)n, sizeof *t, by_class);
-    m->ngather = 0;
+    movement->ngather = 0;
     *works = true;
     for (int32_t i = 0, end; i < n && *works; i = end) {
         for (end = i + 1; end < n && t[end].class_of == t[i].class_of;) end++;
-        LUO_TRY(gather_class(build, side, t + i, end - i, m->dim, &m->gather[m->ngather++], works));
+        LUO_TRY(gather_class(build, side, t + i, end - i, movement->dim,
+                             &movement->gather[movement->ngather++], works));
     }
     return LUO_OK;
 }
 
 /* Smallest dimension along which the devices of every class gather what they want. */
 static luo_status find_allgather(luo_build *build, const luo_side *s, const luo_side *d,
-                                 luo_movement *m, bool *works)
+                                 luo_movement *movement, bool *works)
 {
     target *t = NULL;
     *works = d->h.n > 0 && luo_same_devices(s, d);
@@ -130,23 +132,24 @@ static luo_status find_allgather(luo_build *build, const luo_side *s, const luo_
         *works = (build->joined || !s->h.at[i].region.empty) && !d->h.at[i].region.empty;
     if (!*works) return LUO_OK;
     LUO_TRY(classify(build, s, d, &t));
-    m->gather = luo_arena_alloc(build->arena, (size_t)d->h.n * sizeof *m->gather);
-    if (!m->gather) return luo_err_nomem(build->err);
+    movement->gather = luo_arena_alloc(build->arena, (size_t)d->h.n * sizeof *movement->gather);
+    if (!movement->gather) return luo_err_nomem(build->err);
     *works = false;
-    for (m->dim = 0; m->dim < build->shape->rank; m->dim++) {
-        LUO_TRY(gather_along(build, d, t, m, works));
+    for (movement->dim = 0; movement->dim < build->shape->rank; movement->dim++) {
+        LUO_TRY(gather_along(build, d, t, movement, works));
         if (*works) return LUO_OK;
     }
     return LUO_OK;
 }
 
-static luo_status emit_allgather(luo_build *build, const luo_movement *m, int32_t step)
+static luo_status emit_allgather(luo_build *build, const luo_movement *movement, int32_t step)
 {
-    for (int32_t c = 0; c < m->ngather; c++) {
-        const luo_gather *g = &m->gather[c];
-        for (int32_t j = 0; j < g->ngroup; j++)
-            LUO_TRY(luo_moves_group(build->arena, build->out, LUO_MOVE_AG, step, m->dim,
-                                    g->dev + j * g->npart, g->npart, g->part, build->err));
+    for (int32_t c = 0; c < movement->ngather; c++) {
+        const luo_gather *gather = &movement->gather[c];
+        for (int32_t j = 0; j < gather->ngroup; j++)
+            LUO_TRY(luo_moves_group(build->arena, build->out, LUO_MOVE_AG, step, movement->dim,
+                                    gather->dev + j * gather->npart, gather->npart, gather->part,
+                                    build->err));
     }
     return LUO_OK;
 }
@@ -164,36 +167,36 @@ luo_status luo_movement_find(luo_build *build, const luo_side *s, const luo_side
                              luo_movement *out)
 {
     bool works;
-    luo_movement m = {.s = s, .d = d};
+    luo_movement movement = {.s = s, .d = d};
     if (luo_same_regions(s, d)) {
-        m.kind = LUO_MEMBER_IDENTITY;
+        movement.kind = LUO_MEMBER_IDENTITY;
     } else if (luo_is_slice(s, d)) {
-        m.kind = LUO_MEMBER_SLICE;
+        movement.kind = LUO_MEMBER_SLICE;
     } else if (is_sendrecv(build, s, d)) {
-        m.kind = LUO_MEMBER_SENDRECV;
+        movement.kind = LUO_MEMBER_SENDRECV;
     } else {
-        LUO_TRY(find_allgather(build, s, d, &m, &works));
-        m.kind = works ? LUO_MEMBER_ALLGATHER : LUO_MEMBER_BSR;
+        LUO_TRY(find_allgather(build, s, d, &movement, &works));
+        movement.kind = works ? LUO_MEMBER_ALLGATHER : LUO_MEMBER_BSR;
     }
-    *out = m;
+    *out = movement;
     return LUO_OK;
 }
 
-luo_status luo_movement_emit(luo_build *build, const luo_movement *m, int32_t step)
+luo_status luo_movement_emit(luo_build *build, const luo_movement *movement, int32_t step)
 {
-    switch (m->kind) {
+    switch (movement->kind) {
     case LUO_MEMBER_SENDRECV:
-        return emit_sendrecv(build, m->s, m->d, step);
+        return emit_sendrecv(build, movement->s, movement->d, step);
     case LUO_MEMBER_ALLGATHER:
-        return emit_allgather(build, m, step);
+        return emit_allgather(build, movement, step);
     case LUO_MEMBER_BSR:
-        return luo_emit_bsr(build, m->s, m->d, step);
+        return luo_emit_bsr(build, movement->s, movement->d, step);
     case LUO_MEMBER_IDENTITY:
     case LUO_MEMBER_SLICE:
-        return luo_emit_copies(build, m->d, step);
+        return luo_emit_copies(build, movement->d, step);
     case LUO_MEMBER_ALLREDUCE:
     case LUO_MEMBER_REDUCESCATTER: break;
     }
     return luo_err_set(build->err, LUO_EBUG, "a member without sums moves by rule %d; report it.",
-                       (int)m->kind);
+                       (int)movement->kind);
 }

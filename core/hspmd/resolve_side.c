@@ -127,9 +127,9 @@ bool luo_tiles(const luo_region *piece, int32_t n, const luo_region *whole, int3
         if (piece[i].empty) continue;
         if (!agree_off(&piece[i], whole, k)) return false;
         for (int32_t j = 0; j < piece[i].dim[k].n; j++) {
-            const luo_span s = piece[i].dim[k].at[j];
-            if (want == end || s.lo != at || s.hi > want->hi) return false;
-            at = s.hi;
+            const luo_span span = piece[i].dim[k].at[j];
+            if (want == end || span.lo != at || span.hi > want->hi) return false;
+            at = span.hi;
             if (at == want->hi && ++want < end) at = want->lo;
         }
     }

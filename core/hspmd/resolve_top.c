@@ -61,10 +61,10 @@ static luo_status group_of(luo_build *build, const slices *s, int32_t j, int32_t
     return LUO_OK;
 }
 
-luo_status luo_emit_split_ar(luo_build *build, const luo_sides *s, int32_t u, int32_t step)
+luo_status luo_emit_split_ar(luo_build *build, const luo_sides *sides, int32_t u, int32_t step)
 {
     slices sl;
-    LUO_TRY(slices_make(build, &s->whole.h, u, &sl));
+    LUO_TRY(slices_make(build, &sides->whole.h, u, &sl));
     for (int64_t c = 0; c < sl.grid.cells; c++) {
         luo_region *slice = luo_arena_alloc(build->arena, sizeof *slice);
         if (!slice) return luo_err_nomem(build->err);
@@ -102,13 +102,13 @@ static luo_status split_group(luo_build *build, const slices *s, int32_t j, cons
                            build->err);
 }
 
-/* Slices of h; nothing is emitted unless all of them work. */
-static luo_status emit_split(luo_build *build, const luo_holdings *h, int32_t u, const split *x,
-                             bool *works)
+/* Slices of holdings; nothing is emitted unless all of them work. */
+static luo_status emit_split(luo_build *build, const luo_holdings *holdings, int32_t u,
+                             const split *x, bool *works)
 {
     slices s;
     const int32_t n = build->out->n;
-    LUO_TRY(slices_make(build, h, u, &s));
+    LUO_TRY(slices_make(build, holdings, u, &s));
     *works = true;
     for (int64_t c = 0; c < s.grid.cells && *works; c++) {
         luo_region slice;
@@ -192,12 +192,12 @@ static luo_status gather_inside(top *t, const luo_sides *hk, luo_member_kind *ki
     const int32_t n = build->out->n;
     *works = true;
     for (int32_t u = 0; u < build->src->u && *works; u++) {
-        luo_movement m;
-        LUO_TRY(luo_movement_find(build, &hk->member[u], &t->d->member[u], &m));
-        kinds[u] = m.kind;
-        *works = m.kind == LUO_MEMBER_IDENTITY || m.kind == LUO_MEMBER_SLICE ||
-                 m.kind == LUO_MEMBER_ALLGATHER;
-        if (*works) LUO_TRY(luo_movement_emit(build, &m, 1));
+        luo_movement movement;
+        LUO_TRY(luo_movement_find(build, &hk->member[u], &t->d->member[u], &movement));
+        kinds[u] = movement.kind;
+        *works = movement.kind == LUO_MEMBER_IDENTITY || movement.kind == LUO_MEMBER_SLICE ||
+                 movement.kind == LUO_MEMBER_ALLGATHER;
+        if (*works) LUO_TRY(luo_movement_emit(build, &movement, 1));
     }
     if (!*works) build->out->n = n;
     return LUO_OK;
@@ -304,15 +304,15 @@ static luo_status sum_joined(luo_build *build, const luo_sides *sides, luo_resol
 static luo_status gather_joined(luo_build *build, const luo_sides *s, const luo_sides *d,
                                 luo_resolution *out, bool *works)
 {
-    luo_movement m;
+    luo_movement movement;
     *works = build->dst->h == LUO_DUP && has_ranks(build, build->dst, LUO_DUP);
     if (!*works) return LUO_OK;
-    LUO_TRY(luo_movement_find(build, &s->whole, &d->whole, &m));
-    *works = m.kind == LUO_MEMBER_ALLGATHER;
+    LUO_TRY(luo_movement_find(build, &s->whole, &d->whole, &movement));
+    *works = movement.kind == LUO_MEMBER_ALLGATHER;
     if (!*works) return LUO_OK;
     out->kind = LUO_RESOLVE_SPLIT_AG;
     out->text = "split_ag joined";
-    return luo_movement_emit(build, &m, 0);
+    return luo_movement_emit(build, &movement, 0);
 }
 
 luo_status luo_resolve_top(luo_build *build, const luo_sides *s, const luo_sides *d,

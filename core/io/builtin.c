@@ -13,8 +13,8 @@ static const luo_builtin *find(const char *path)
 {
     const size_t n = strlen(SCHEME), root = strlen(ROOT);
     if (strncmp(path, SCHEME, n) != 0) return NULL;
-    for (const luo_builtin *f = luo_builtin_files; f->name; f++)
-        if (strcmp(f->name + root, path + n) == 0) return f;
+    for (const luo_builtin *builtin = luo_builtin_files; builtin->name; builtin++)
+        if (strcmp(builtin->name + root, path + n) == 0) return builtin;
     return NULL;
 }
 
@@ -26,16 +26,16 @@ bool luo_builtin_path(const char *folder, const char *word, char *path, size_t s
 
 bool luo_builtin_get(const char *path, luo_source *out)
 {
-    const luo_builtin *f = find(path);
-    if (f) *out = (luo_source){path, f->text, strlen(f->text)};
-    return f != NULL;
+    const luo_builtin *builtin = find(path);
+    if (builtin) *out = (luo_source){path, builtin->text, strlen(builtin->text)};
+    return builtin != NULL;
 }
 
 void luo_builtin_names(const char *folder, luo_str *out)
 {
     const size_t n = strlen(folder), root = strlen(ROOT);
-    for (const luo_builtin *f = luo_builtin_files; f->name; f++) {
-        const char *at = f->name + root, *file = at + n + 1;
+    for (const luo_builtin *builtin = luo_builtin_files; builtin->name; builtin++) {
+        const char *at = builtin->name + root, *file = at + n + 1;
         if (strncmp(at, folder, n) != 0 || at[n] != '/') continue;
         const char *end = strstr(file, ".yaml");
         if (!end || strchr(file, '/')) continue;

@@ -73,31 +73,32 @@ static int open_nameless(const char *final)
     return -1;
 }
 
-static luo_status open_beside(luo_replace *f, const struct stat *old, luo_err *err)
+static luo_status open_beside(luo_replace *replace, const struct stat *old, luo_err *err)
 {
-    if (asprintf(&f->temporary, "%s.tmp-%ld", f->final, (long)getpid()) < 0) {
-        f->temporary = NULL;
+    if (asprintf(&replace->temporary, "%s.tmp-%ld", replace->final, (long)getpid()) < 0) {
+        replace->temporary = NULL;
         return luo_err_nomem(err);
     }
-    f->fd = open_nameless(f->final);
-    f->nameless = f->fd >= 0;
-    if (!f->nameless) f->fd = luo_file_new(f->temporary, 0);
-    if (f->fd < 0) return no_room(err, f->path);
+    replace->fd = open_nameless(replace->final);
+    replace->nameless = replace->fd >= 0;
+    if (!replace->nameless) replace->fd = luo_file_new(replace->temporary, 0);
+    if (replace->fd < 0) return no_room(err, replace->path);
     /* What only its owner could read stays so. */
-    if (old && fchmod(f->fd, old->st_mode & 07777) != 0) return no_room(err, f->path);
+    if (old && fchmod(replace->fd, old->st_mode & 07777) != 0) return no_room(err, replace->path);
     return LUO_OK;
 }
 
 /* Without waiting: a pipe that nobody reads would keep us for ever. */
-static luo_status open_through(luo_replace *f, luo_err *err)
+static luo_status open_through(luo_replace *replace, luo_err *err)
 {
-    f->fd = open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-    if (f->fd < 0)
-        return fault(err, f->path,
+    replace->fd = open(replace->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (replace->fd < 0)
+        return fault(err, replace->path,
                      errno == ENXIO ? "a pipe needs a reader first"
                                     : "name a file, or one that can be written");
-    const int flags = fcntl(f->fd, F_GETFL);
-    if (flags < 0 || fcntl(f->fd, F_SETFL, flags & ~O_NONBLOCK) < 0) return no_room(err, f->path);
+    const int flags = fcntl(replace->fd, F_GETFL);
+    if (flags < 0 || fcntl(replace->fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        return no_room(err, replace->path);
     return LUO_OK;
 }
 
@@ -110,47 +111,47 @@ static luo_status refuse(luo_err *err, const char *path, mode_t mode)
                                         : "thing that is no file");
 }
 
-luo_status luo_replace_open(luo_replace *f, const char *path, luo_err *err)
+luo_status luo_replace_open(luo_replace *replace, const char *path, luo_err *err)
 {
     struct stat old;
     luo_status st;
-    *f = (luo_replace){.fd = -1, .path = strdup(path)};
-    if (!f->path) return luo_err_nomem(err);
+    *replace = (luo_replace){.fd = -1, .path = strdup(path)};
+    if (!replace->path) return luo_err_nomem(err);
     const bool there = stat(path, &old) == 0;
     if (!there || S_ISREG(old.st_mode)) {
         errno = 0;
-        f->final = behind_links(path);
-        if (f->final)
-            st = open_beside(f, there ? &old : NULL, err);
+        replace->final = behind_links(path);
+        if (replace->final)
+            st = open_beside(replace, there ? &old : NULL, err);
         else
             st = errno == ENOMEM ? luo_err_nomem(err) : no_room(err, path);
     } else if (S_ISCHR(old.st_mode) || S_ISFIFO(old.st_mode))
-        st = open_through(f, err);
+        st = open_through(replace, err);
     else
         st = refuse(err, path, old.st_mode);
-    if (st != LUO_OK) luo_replace_close(f, false, NULL);
+    if (st != LUO_OK) luo_replace_close(replace, false, NULL);
     return st;
 }
 
-luo_status luo_replace_open_own(luo_replace *f, const char *path, luo_err *err)
+luo_status luo_replace_open_own(luo_replace *replace, const char *path, luo_err *err)
 {
     struct stat old;
     luo_status st;
-    *f = (luo_replace){.fd = -1, .path = strdup(path), .final = strdup(path)};
+    *replace = (luo_replace){.fd = -1, .path = strdup(path), .final = strdup(path)};
     const bool there = lstat(path, &old) == 0;
-    if (!f->path || !f->final)
+    if (!replace->path || !replace->final)
         st = luo_err_nomem(err);
     else if (there && S_ISDIR(old.st_mode))
         st = refuse(err, path, old.st_mode);
     else
-        st = open_beside(f, there && S_ISREG(old.st_mode) ? &old : NULL, err);
-    if (st != LUO_OK) luo_replace_close(f, false, NULL);
+        st = open_beside(replace, there && S_ISREG(old.st_mode) ? &old : NULL, err);
+    if (st != LUO_OK) luo_replace_close(replace, false, NULL);
     return st;
 }
 
-luo_status luo_replace_put(luo_replace *f, const void *bytes, size_t n, luo_err *err)
+luo_status luo_replace_put(luo_replace *replace, const void *bytes, size_t n, luo_err *err)
 {
-    return luo_file_put(f->fd, bytes, n) ? LUO_OK : no_room(err, f->path);
+    return luo_file_put(replace->fd, bytes, n) ? LUO_OK : no_room(err, replace->path);
 }
 
 luo_status luo_replace_sync_folder(const char *path, luo_err *err)
@@ -171,77 +172,80 @@ static luo_status sync_folder_of(const char *path, luo_err *err)
 }
 
 /* Devices and pipes have nothing to sync. */
-static bool synced(const luo_replace *f)
+static bool synced(const luo_replace *replace)
 {
-    return !f->final || fsync(f->fd) == 0;
+    return !replace->final || fsync(replace->fd) == 0;
 }
 
-static bool link_and_rename(const luo_replace *f)
+static bool link_and_rename(const luo_replace *replace)
 {
     char link[32];
-    name_open_file(f->fd, link, sizeof link);
-    if (f->nameless) {
-        unlink(f->temporary); /* of a process before that had our number */
-        if (linkat(AT_FDCWD, link, AT_FDCWD, f->temporary, AT_SYMLINK_FOLLOW) != 0) return false;
+    name_open_file(replace->fd, link, sizeof link);
+    if (replace->nameless) {
+        unlink(replace->temporary); /* of a process before that had our number */
+        if (linkat(AT_FDCWD, link, AT_FDCWD, replace->temporary, AT_SYMLINK_FOLLOW) != 0)
+            return false;
     }
-    if (rename(f->temporary, f->final) == 0) return true;
+    if (rename(replace->temporary, replace->final) == 0) return true;
     const int why = errno;
-    unlink(f->temporary);
+    unlink(replace->temporary);
     errno = why;
     return false;
 }
 
 /* Between its two names no signal comes. */
-static bool put_in_place(const luo_replace *f)
+static bool put_in_place(const luo_replace *replace)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    const bool done = link_and_rename(f);
+    const bool done = link_and_rename(replace);
     const int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = why;
     return done;
 }
 
-luo_status luo_replace_close(luo_replace *f, bool good, luo_err *err)
+luo_status luo_replace_close(luo_replace *replace, bool good, luo_err *err)
 {
     luo_status st = LUO_OK;
     bool renamed = false;
-    if (f->fd >= 0 && good && !synced(f)) st = no_room(err, f->path);
-    if (f->fd >= 0 && good && st == LUO_OK && f->final) {
-        renamed = put_in_place(f);
+    if (replace->fd >= 0 && good && !synced(replace)) st = no_room(err, replace->path);
+    if (replace->fd >= 0 && good && st == LUO_OK && replace->final) {
+        renamed = put_in_place(replace);
         if (!renamed)
-            st = no_room(err, f->path);
-        else if (f->durable)
-            st = sync_folder_of(f->final, err);
+            st = no_room(err, replace->path);
+        else if (replace->durable)
+            st = sync_folder_of(replace->final, err);
     }
-    if (f->fd >= 0 && close(f->fd) != 0 && good && st == LUO_OK) st = no_room(err, f->path);
-    if (f->fd >= 0 && f->temporary && !f->nameless && !renamed) unlink(f->temporary);
-    free(f->path);
-    free(f->final);
-    free(f->temporary);
-    *f = (luo_replace){.fd = -1};
+    if (replace->fd >= 0 && close(replace->fd) != 0 && good && st == LUO_OK)
+        st = no_room(err, replace->path);
+    if (replace->fd >= 0 && replace->temporary && !replace->nameless && !renamed)
+        unlink(replace->temporary);
+    free(replace->path);
+    free(replace->final);
+    free(replace->temporary);
+    *replace = (luo_replace){.fd = -1};
     return st;
 }
 
-static luo_status write_whole(luo_replace *f, const char *text, size_t len, luo_err *err)
+static luo_status write_whole(luo_replace *replace, const char *text, size_t len, luo_err *err)
 {
-    const luo_status st = luo_replace_put(f, text, len, err);
-    const luo_status closed = luo_replace_close(f, st == LUO_OK, st == LUO_OK ? err : NULL);
+    const luo_status st = luo_replace_put(replace, text, len, err);
+    const luo_status closed = luo_replace_close(replace, st == LUO_OK, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 
 luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err)
 {
-    luo_replace f;
-    LUO_TRY(luo_replace_open(&f, path, err));
-    return write_whole(&f, text, len, err);
+    luo_replace replace;
+    LUO_TRY(luo_replace_open(&replace, path, err));
+    return write_whole(&replace, text, len, err);
 }
 
 luo_status luo_file_write_own(const char *path, const char *text, size_t len, luo_err *err)
 {
-    luo_replace f;
-    LUO_TRY(luo_replace_open_own(&f, path, err));
-    return write_whole(&f, text, len, err);
+    luo_replace replace;
+    LUO_TRY(luo_replace_open_own(&replace, path, err));
+    return write_whole(&replace, text, len, err);
 }

@@ -26,14 +26,14 @@ typedef struct luo_replace {
     bool nameless;   /* it has that name for the moment of its rename alone */
 } luo_replace;
 
-/* Errors: LUO_EIO with the reason; LUO_ENOMEM. Nothing is left then, and f is closed. */
-luo_status luo_replace_open(luo_replace *f, const char *path, luo_err *err);
-luo_status luo_replace_open_own(luo_replace *f, const char *path, luo_err *err);
+/* Errors: LUO_EIO with the reason; LUO_ENOMEM. Nothing is left then, and replace is closed. */
+luo_status luo_replace_open(luo_replace *replace, const char *path, luo_err *err);
+luo_status luo_replace_open_own(luo_replace *replace, const char *path, luo_err *err);
 /* Writes all of it. Errors: LUO_EIO. */
-luo_status luo_replace_put(luo_replace *f, const void *bytes, size_t n, luo_err *err);
+luo_status luo_replace_put(luo_replace *replace, const void *bytes, size_t n, luo_err *err);
 /* good: fsync, and rename to its place. Else, or if one of these fails, the temporary file is
  * removed and its place is as before. Safe on one that is closed. Errors: LUO_EIO. */
-luo_status luo_replace_close(luo_replace *f, bool good, luo_err *err);
+luo_status luo_replace_close(luo_replace *replace, bool good, luo_err *err);
 /* fsync of a folder. Errors: LUO_EIO. */
 luo_status luo_replace_sync_folder(const char *path, luo_err *err);
 #endif

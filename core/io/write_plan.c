@@ -32,11 +32,11 @@ static void ids(luo_str *text, const int32_t *v, int32_t n)
     luo_str_addc(text, ']');
 }
 
-static void ranges(luo_str *text, const luo_range *v, int32_t n)
+static void ranges(luo_str *text, const luo_range *range, int32_t n)
 {
     luo_str_addc(text, '[');
     for (int32_t i = 0; i < n; i++)
-        luo_str_addf(text, "%s[%d, %d]", i ? ", " : "", v[i].lo, v[i].hi);
+        luo_str_addf(text, "%s[%d, %d]", i ? ", " : "", range[i].lo, range[i].hi);
     luo_str_addc(text, ']');
 }
 
@@ -115,17 +115,17 @@ static void pipeline(luo_str *text, const luo_plan *plan, const luo_pipeline *pl
 static void annotations(luo_str *text, const luo_plan *plan)
 {
     for (int32_t i = 0; i < plan->nannotations; i++) {
-        const luo_plan_annotation *a = &plan->annotations[i];
+        const luo_plan_annotation *annotation = &plan->annotations[i];
         luo_str_add(text, i ? ",\n  {\"tensor\": " : ",\n \"annotations\": [\n  {\"tensor\": ");
-        write_quoted(text, a->tensor);
+        write_quoted(text, annotation->tensor);
         luo_str_add(text, ", \"annotation\": ");
-        write_quoted(text, a->annotation);
-        if (*a->at) {
+        write_quoted(text, annotation->annotation);
+        if (*annotation->at) {
             luo_str_add(text, ", \"at\": ");
-            write_quoted(text, a->at);
+            write_quoted(text, annotation->at);
         }
-        if (strcmp(a->variant, "auto") != 0)
-            luo_str_addf(text, ", \"variant\": \"%s\"", a->variant);
+        if (strcmp(annotation->variant, "auto") != 0)
+            luo_str_addf(text, ", \"variant\": \"%s\"", annotation->variant);
         luo_str_addc(text, '}');
     }
     if (plan->nannotations) luo_str_addc(text, ']');
@@ -158,12 +158,12 @@ static void rest(luo_str *text, const luo_plan *plan)
         luo_str_addf(text, ",\n \"moe_exchange\": \"%s\"",
                      luo_alltoall_kind_name(plan->moe_exchange));
     if (plan->state_layout.ndev) {
-        const luo_state_layout *l = &plan->state_layout;
+        const luo_state_layout *layout = &plan->state_layout;
         luo_str_addf(text,
                      ",\n \"state_layout\": {\"data\": %d, \"tensor\": %d, \"pipeline\": %d, "
                      "\"devices\": ",
-                     l->data, l->tensor, l->pipeline);
-        ids(text, l->dev, l->ndev);
+                     layout->data, layout->tensor, layout->pipeline);
+        ids(text, layout->dev, layout->ndev);
         luo_str_addc(text, '}');
     }
     for (int32_t i = 0; i < plan->npinned; i++) {
@@ -174,12 +174,12 @@ static void rest(luo_str *text, const luo_plan *plan)
     if (plan->meta_json) luo_str_addf(text, ",\n \"meta\": %s", plan->meta_json);
 }
 
-static void bucket(luo_str *text, const luo_bucketing *b)
+static void bucket(luo_str *text, const luo_bucketing *bucketing)
 {
-    if (b->rule != LUO_BUCKET_UNSAID)
-        luo_str_addf(text, ", \"bucket_rule\": \"%s\"", luo_bucket_rule_name(b->rule));
-    if (b->has_mib) luo_str_addf(text, ", \"bucket_mib\": %.17g", b->mib);
-    if (b->lanes) luo_str_addf(text, ", \"dp_lanes\": %d", b->lanes);
+    if (bucketing->rule != LUO_BUCKET_UNSAID)
+        luo_str_addf(text, ", \"bucket_rule\": \"%s\"", luo_bucket_rule_name(bucketing->rule));
+    if (bucketing->has_mib) luo_str_addf(text, ", \"bucket_mib\": %.17g", bucketing->mib);
+    if (bucketing->lanes) luo_str_addf(text, ", \"dp_lanes\": %d", bucketing->lanes);
     luo_str_add(text, ",\n \"pipelines\": [\n");
 }
 

@@ -223,15 +223,17 @@ luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo
         .scatter_each = plan->zero >= 2,
         .gather_each = plan->zero == 3 && plan->sharding.kind != LUO_SHARD_GRAD_OP,
         .shard_copies = plan->zero == 3 && luo_shard_has_copies(&plan->sharding, plan->npipelines)};
-    const luo_state_layout *l = &plan->state_layout;
-    out->state_apart = l->ndev > 0;
-    if (out->state_apart && (l->data < 1 || l->tensor < 1 || l->pipeline < 1 ||
-                             (int64_t)l->data * l->tensor * l->pipeline != l->ndev))
+    const luo_state_layout *layout = &plan->state_layout;
+    out->state_apart = layout->ndev > 0;
+    if (out->state_apart &&
+        (layout->data < 1 || layout->tensor < 1 || layout->pipeline < 1 ||
+         (int64_t)layout->data * layout->tensor * layout->pipeline != layout->ndev))
         return luo_err_part(err,
                             luo_err_set(err, LUO_EINPUT,
                                         "state layout %d x %d x %d does not fit %d devices.",
-                                        (int)l->data, (int)l->tensor, (int)l->pipeline,
-                                        (int)l->ndev), "/state_layout");
+                                        (int)layout->data, (int)layout->tensor,
+                                        (int)layout->pipeline, (int)layout->ndev),
+                            "/state_layout");
     out->apart = luo_plan_is_annotated(plan);
     if (out->apart) return luo_plan_annotated_opts(arena, plan, model, out, err);
     for (int32_t i = 0; i < plan->npipelines; i++) {
@@ -338,64 +340,73 @@ static const luo_plan_annotation *raw_of(const luo_plan *plan, const char *tenso
 }
 
 /* Names the raw annotation in an error. */
-static luo_status in_raw(const luo_plan *plan, const luo_plan_annotation *r, luo_status st,
+static luo_status in_raw(const luo_plan *plan, const luo_plan_annotation *annotation, luo_status st,
                          luo_err *err)
 {
-    return luo_err_part(err, st, "/annotations/%d", (int)(r - plan->annotations));
+    return luo_err_part(err, st, "/annotations/%d", (int)(annotation - plan->annotations));
 }
 
-static luo_status read_raw(luo_graph *graph, const luo_plan_annotation *r, int32_t *id,
+static luo_status read_raw(luo_graph *graph, const luo_plan_annotation *annotation, int32_t *id,
                            luo_err *err)
 {
-    if (strcmp(r->variant, "auto") != 0)
+    if (strcmp(annotation->variant, "auto") != 0)
         return luo_err_set(err, LUO_EINPUT,
                            "annotation of `%s`: variant `%s` is not compiled; use `auto`.",
-                           r->tensor, r->variant);
+                           annotation->tensor, annotation->variant);
     const luo_ann *ann;
-    const luo_status st = luo_ann_parse(graph->arena, r->annotation, &ann, err);
-    if (st != LUO_OK) return luo_err_prefix(err, st, "`%s`", r->tensor);
+    const luo_status st = luo_ann_parse(graph->arena, annotation->annotation, &ann, err);
+    if (st != LUO_OK) return luo_err_prefix(err, st, "`%s`", annotation->tensor);
     return luo_annset_add(graph->set, ann, id, err);
 }
 
 int32_t luo_plan_override(void *ctx, const char *tensor)
 {
-    luo_annotate_raw *o = ctx;
-    if (o->g->matched) return -1; /* what is annotated forward says it all */
-    const luo_plan_annotation *r = o->plan->nannotations ? raw_of(o->plan, tensor) : NULL;
+    luo_annotate_raw *raw = ctx;
+    if (raw->g->matched) return -1; /* what is annotated forward says it all */
+    const luo_plan_annotation *annotation =
+        raw->plan->nannotations ? raw_of(raw->plan, tensor) : NULL;
     int32_t id = -1;
-    if (!r || in_raw(o->plan, r, read_raw(o->g, r, &id, &o->err), &o->err) != LUO_OK) return -1;
+    if (!annotation || in_raw(raw->plan, annotation, read_raw(raw->g, annotation, &id, &raw->err),
+                              &raw->err) != LUO_OK)
+        return -1;
     return id;
 }
 
 /* A raw annotation `at` an operation: a Reshard in front of it, read by it alone. */
-static luo_status insert_reshard(luo_graph *graph, const luo_plan_annotation *r, luo_err *err)
+static luo_status insert_reshard(luo_graph *graph, const luo_plan_annotation *annotation,
+                                 luo_err *err)
 {
     int32_t o = 0;
-    while (o < graph->nops && strcmp(graph->op[o].name, r->at) != 0) o++;
+    while (o < graph->nops && strcmp(graph->op[o].name, annotation->at) != 0) o++;
     if (o == graph->nops)
-        return luo_err_set(err, LUO_EINPUT, "annotation of `%s`: no operation is called `%s`; "
-                           "`luoshu explain` lists them.", r->tensor, r->at);
+        return luo_err_set(err, LUO_EINPUT,
+                           "annotation of `%s`: no operation is called `%s`; "
+                           "`luoshu explain` lists them.",
+                           annotation->tensor, annotation->at);
     if (graph->op[o].kind == LUO_OP_RESHARD)
-        return luo_err_set(err, LUO_EINPUT, "annotation of `%s`: operation `%s` is a Reshard "
-                           "itself; annotate its result.", r->tensor, r->at);
+        return luo_err_set(err, LUO_EINPUT,
+                           "annotation of `%s`: operation `%s` is a Reshard "
+                           "itself; annotate its result.",
+                           annotation->tensor, annotation->at);
     for (int32_t i = 0; i < graph->op[o].nin; i++) {
-        if (strcmp(graph->tensor[graph->op[o].in[i]].name, r->tensor) != 0) continue;
+        if (strcmp(graph->tensor[graph->op[o].in[i]].name, annotation->tensor) != 0) continue;
         int32_t ann;
-        LUO_TRY(read_raw(graph, r, &ann, err));
+        LUO_TRY(read_raw(graph, annotation, &ann, err));
         const int32_t y = luo_graph_insert_reshard(graph, o, i);
         if (graph->failed) return luo_err_nomem(err);
         graph->tensor[y].ann = ann;
         return LUO_OK;
     }
     return luo_err_set(err, LUO_EINPUT, "annotation of `%s`: operation `%s` does not read it.",
-                       r->tensor, r->at);
+                       annotation->tensor, annotation->at);
 }
 
 static luo_status insert_reshards(luo_graph *graph, const luo_plan *plan, luo_err *err)
 {
     for (int32_t i = 0; i < plan->nannotations; i++) {
-        const luo_plan_annotation *r = &plan->annotations[i];
-        if (r->at[0]) LUO_TRY(in_raw(plan, r, insert_reshard(graph, r, err), err));
+        const luo_plan_annotation *annotation = &plan->annotations[i];
+        if (annotation->at[0])
+            LUO_TRY(in_raw(plan, annotation, insert_reshard(graph, annotation, err), err));
     }
     return LUO_OK;
 }
@@ -432,15 +443,17 @@ static luo_status compare(luo_graph *graph, int32_t x, int32_t want, const luo_p
                        luo_annset_text(graph->set, tensor->ann), luo_annset_text(graph->set, want));
 }
 
-static luo_status check_raw(luo_graph *graph, const luo_plan *plan, const luo_plan_annotation *r,
-                            luo_err *err)
+static luo_status check_raw(luo_graph *graph, const luo_plan *plan,
+                            const luo_plan_annotation *annotation, luo_err *err)
 {
-    const int32_t x = luo_graph_find(graph, r->tensor);
+    const int32_t x = luo_graph_find(graph, annotation->tensor);
     if (x < 0)
-        return luo_err_set(err, LUO_EINPUT, "the plan annotates `%s`, but no tensor is called so; "
-                           "`luoshu explain` lists them.", r->tensor);
+        return luo_err_set(err, LUO_EINPUT,
+                           "the plan annotates `%s`, but no tensor is called so; "
+                           "`luoshu explain` lists them.",
+                           annotation->tensor);
     int32_t want;
-    LUO_TRY(read_raw(graph, r, &want, err));
+    LUO_TRY(read_raw(graph, annotation, &want, err));
     if (graph->tensor[x].ann == want || is_given(graph, &graph->tensor[x])) return LUO_OK;
     return compare(graph, x, want, plan, err);
 }
@@ -449,8 +462,9 @@ luo_status luo_plan_check_raw(luo_graph *graph, const luo_plan *plan, luo_err *e
 {
     if (graph->matched) return LUO_OK;
     for (int32_t i = 0; i < plan->nannotations; i++) {
-        const luo_plan_annotation *r = &plan->annotations[i];
-        if (!r->at[0]) LUO_TRY(in_raw(plan, r, check_raw(graph, plan, r, err), err));
+        const luo_plan_annotation *annotation = &plan->annotations[i];
+        if (!annotation->at[0])
+            LUO_TRY(in_raw(plan, annotation, check_raw(graph, plan, annotation, err), err));
     }
     return LUO_OK;
 }
@@ -463,11 +477,11 @@ static luo_status annotate_one(placing *c, int32_t x, int32_t layers)
     if (tensor->ann >= 0 || tensor->form == LUO_FORM_NONE || tensor->form == LUO_FORM_STATE ||
         tensor->form == LUO_FORM_SHARD)
         return LUO_OK;
-    const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, tensor->name) : NULL;
-    if (!r) return derive(c, tensor->place, (luo_form)tensor->form, layers, &tensor->ann);
-    LUO_TRY(in_raw(c->p, r, read_raw(c->g, r, &tensor->ann, c->err), c->err));
+    const luo_plan_annotation *annotation = c->p->nannotations ? raw_of(c->p, tensor->name) : NULL;
+    if (!annotation) return derive(c, tensor->place, (luo_form)tensor->form, layers, &tensor->ann);
+    LUO_TRY(in_raw(c->p, annotation, read_raw(c->g, annotation, &tensor->ann, c->err), c->err));
     const luo_shape shape = luo_graph_shape(c->g, x, c->p->sequence_tokens, c->p->npipelines);
-    return in_raw(c->p, r,
+    return in_raw(c->p, annotation,
                   luo_ann_bind(luo_annset_get(c->g->set, tensor->ann), &shape, LUO_BIND_ROUND,
                                tensor->name, c->err),
                   c->err);
@@ -478,11 +492,11 @@ static luo_status annotate_one(placing *c, int32_t x, int32_t layers)
  * there. */
 static luo_status layout_ann(placing *c, const luo_tensor *tensor, int32_t layers, int32_t *id)
 {
-    const luo_state_layout *l = &c->p->state_layout;
-    const int32_t D = l->data, T = l->tensor;
+    const luo_state_layout *layout = &c->p->state_layout;
+    const int32_t D = layout->data, T = layout->tensor;
     const int64_t block = tensor->layer < 0 ? 0 : tensor->layer;
-    int32_t stage = layers > 0 ? (int32_t)(block * l->pipeline / layers) : 0;
-    if (tensor->place == LUO_PLACE_HEAD) stage = l->pipeline - 1;
+    int32_t stage = layers > 0 ? (int32_t)(block * layout->pipeline / layers) : 0;
+    if (tensor->place == LUO_PLACE_HEAD) stage = layout->pipeline - 1;
     luo_grp *grp = LUO_NEW_N(c->scratch, luo_grp, D);
     if (!grp) return luo_err_nomem(c->err);
     /* experts by their width, so that copies are cut by experts */
@@ -490,7 +504,7 @@ static luo_status layout_ann(placing *c, const luo_tensor *tensor, int32_t layer
     const int32_t key = cut ? 0 : LUO_DUP;
     const luo_ent ent = {tensor->form == LUO_FORM_EXPERTS ? 1 : key, T, NULL};
     for (int32_t d = 0; d < D; d++)
-        grp[d] = (luo_grp){T, l->dev + (int64_t)T * (d + (int64_t)D * stage), 1, &ent};
+        grp[d] = (luo_grp){T, layout->dev + (int64_t)T * (d + (int64_t)D * stage), 1, &ent};
     const luo_ann ann = {D, D > 1 ? LUO_DUP : LUO_H_NONE, false, NULL, grp};
     LUO_TRY(luo_ann_check(&ann, c->err));
     const luo_ann *canonical = luo_ann_canonical(c->scratch, &ann);
@@ -511,8 +525,9 @@ static bool keeps_copies(const luo_plan *plan)
 static luo_status annotate_piece(placing *c, luo_tensor *tensor, const luo_shape *shape,
                                  int32_t from, bool cut)
 {
-    const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, tensor->name) : NULL;
-    if (r) return in_raw(c->p, r, read_raw(c->g, r, &tensor->ann, c->err), c->err);
+    const luo_plan_annotation *annotation = c->p->nannotations ? raw_of(c->p, tensor->name) : NULL;
+    if (annotation)
+        return in_raw(c->p, annotation, read_raw(c->g, annotation, &tensor->ann, c->err), c->err);
     tensor->ann = from;
     if (!cut) return LUO_OK;
     if (c->p->first_absent)
@@ -530,9 +545,9 @@ static luo_status annotate_pieces(placing *c, luo_tensor *tensor, int32_t full)
     luo_tensor *state = &c->g->tensor[c->g->op[tensor->op].in[0]];
     const luo_shape shape = luo_graph_shape(c->g, (int32_t)(tensor - c->g->tensor), 0, 1);
     if (state->kind != LUO_TENSOR_STATE) return annotate_piece(c, tensor, &shape, full, true);
-    const luo_plan_annotation *r = c->p->nannotations ? raw_of(c->p, state->name) : NULL;
-    if (r)
-        return in_raw(c->p, r,
+    const luo_plan_annotation *annotation = c->p->nannotations ? raw_of(c->p, state->name) : NULL;
+    if (annotation)
+        return in_raw(c->p, annotation,
                       luo_err_set(c->err, LUO_EINPUT,
                                   "with zero 3 the state of `%s` lies "
                                   "where `%s` does; annotate that.",

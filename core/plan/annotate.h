@@ -34,10 +34,10 @@ luo_status luo_plan_expert_imbalance(luo_arena *scratch, const luo_plan *plan,
 /* Annotates leaves and Reshards, raw annotations of the plan included, and deduces the forward
  * part. Errors: LUO_EINPUT, LUO_EDEDUCE, LUO_EPARSE; LUO_ENOMEM. */
 luo_status luo_plan_annotate(luo_graph *graph, const luo_plan *plan, luo_err *err);
-/* What a form is inside pipeline i, on stage s, and across pipelines (hspmd key of the top level).
- * Errors: LUO_ENOMEM. Owner: arena; not canonical. */
+/* What a form is inside pipeline i, on stage stage, and across pipelines (hspmd key of the top
+ * level). Errors: LUO_ENOMEM. Owner: arena; not canonical. */
 luo_status luo_plan_group(luo_arena *arena, const luo_graph *graph, const luo_plan *plan, int32_t i,
-                          const luo_stage *s, luo_form form, luo_grp *out, luo_err *err);
+                          const luo_stage *stage, luo_form form, luo_grp *out, luo_err *err);
 int32_t luo_plan_form_top(luo_form form);
 /* Raw annotation of a Reshard made by differentiation; ctx: luo_annotate_raw. */
 typedef struct luo_annotate_raw {

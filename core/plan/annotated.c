@@ -78,18 +78,18 @@ luo_status luo_plan_annotated_opts(luo_arena *arena, const luo_plan *plan, const
 luo_status luo_plan_annotated_rows(luo_arena *arena, const luo_plan *plan, int32_t layer,
                                    const luo_grp **out, luo_err *err)
 {
-    const luo_plan_annotation *e = dispatch_of(plan, layer);
+    const luo_plan_annotation *annotation = dispatch_of(plan, layer);
     const luo_ann *ann;
     *out = NULL;
-    if (!e) return LUO_OK;
-    LUO_TRY(luo_ann_parse(arena, e->annotation, &ann, err));
+    if (!annotation) return LUO_OK;
+    LUO_TRY(luo_ann_parse(arena, annotation->annotation, &ann, err));
     *out = &ann->grp[0];
     return LUO_OK;
 }
 
-static luo_status in_entry(const matching *m, const luo_plan_annotation *e, luo_status st)
+static luo_status in_entry(const matching *m, const luo_plan_annotation *annotation, luo_status st)
 {
-    return luo_err_part(m->err, st, "/annotations/%d", (int)(e - m->plan->annotations));
+    return luo_err_part(m->err, st, "/annotations/%d", (int)(annotation - m->plan->annotations));
 }
 
 /* Pieces of a micro-batch are whole sequences: attention reads all of one. */
@@ -110,47 +110,49 @@ static bool cuts_sequences(const matching *m, const luo_ann *ann)
 }
 
 /* How its Reshard may be carried out. */
-static luo_status check_variant(const matching *m, const luo_plan_annotation *e)
+static luo_status check_variant(const matching *m, const luo_plan_annotation *annotation)
 {
     static const char *const words[] = {LUO_MOVE_VARIANT_LIST(LUO_WORD_TEXT)};
-    const bool gradient = strncmp(e->tensor, "d.", 2) == 0;
+    const bool gradient = strncmp(annotation->tensor, "d.", 2) == 0;
     for (int k = 0; k < (gradient ? LUO_MOVE_VARIANTS : LUO_MOVE_FACTORS); k++)
-        if (strcmp(e->variant, words[k]) == 0) return LUO_OK;
+        if (strcmp(annotation->variant, words[k]) == 0) return LUO_OK;
     return luo_err_set(m->err, LUO_EINPUT,
                        "annotation of `%s`: variant `%s` is not compiled; auto, padded or grouped "
                        "is expected, or `factors` of the gradient of a weight.",
-                       e->tensor, e->variant);
+                       annotation->tensor, annotation->variant);
 }
 
-static luo_status check_entry(const matching *m, const luo_plan_annotation *e, const luo_ann *ann,
-                              const luo_tensor *tensor)
+static luo_status check_entry(const matching *m, const luo_plan_annotation *annotation,
+                              const luo_ann *ann, const luo_tensor *tensor)
 {
     const luo_stage *stage = &m->plan->pipelines[0].stages[0];
     const luo_grp *grp = &ann->grp[0];
     const luo_shape shape = {.rank = tensor->rank};
-    LUO_TRY(check_variant(m, e));
+    LUO_TRY(check_variant(m, annotation));
     if (ann->u != 1 || grp->nent > 1 || grp->ndev != stage->ndev ||
         memcmp(grp->dev, stage->dev, (size_t)stage->ndev * sizeof *stage->dev) != 0)
         return luo_err_set(m->err, LUO_EINPUT,
                            "annotation of `%s`: one group of the devices of the stage, in their "
                            "order, with one key is expected where every tensor is annotated.",
-                           e->tensor);
-    LUO_TRY(luo_ann_bind(ann, &shape, LUO_BIND_ROUND, e->tensor, m->err));
+                           annotation->tensor);
+    LUO_TRY(luo_ann_bind(ann, &shape, LUO_BIND_ROUND, annotation->tensor, m->err));
     if (tensor->letters[0] != 't' || !cuts_sequences(m, ann)) return LUO_OK;
     return luo_err_set(m->err, LUO_EINPUT,
                        "annotation of `%s`: %s parts a sequence of the %d; shares that give whole "
                        "sequences are expected.",
-                       e->tensor, e->annotation, (int)m->plan->pipelines[0].micro_batch_sequences);
+                       annotation->tensor, annotation->annotation,
+                       (int)m->plan->pipelines[0].micro_batch_sequences);
 }
 
-static luo_status read_entry(matching *m, const luo_plan_annotation *e, const luo_tensor *tensor,
-                             int32_t *id)
+static luo_status read_entry(matching *m, const luo_plan_annotation *annotation,
+                             const luo_tensor *tensor, int32_t *id)
 {
     const luo_ann *ann;
-    m->used[e - m->plan->annotations] = true;
-    const luo_status st = luo_ann_parse(m->graph->arena, e->annotation, &ann, m->err);
-    if (st != LUO_OK) return in_entry(m, e, luo_err_prefix(m->err, st, "`%s`", e->tensor));
-    LUO_TRY(in_entry(m, e, check_entry(m, e, ann, tensor)));
+    m->used[annotation - m->plan->annotations] = true;
+    const luo_status st = luo_ann_parse(m->graph->arena, annotation->annotation, &ann, m->err);
+    if (st != LUO_OK)
+        return in_entry(m, annotation, luo_err_prefix(m->err, st, "`%s`", annotation->tensor));
+    LUO_TRY(in_entry(m, annotation, check_entry(m, annotation, ann, tensor)));
     return luo_annset_add(m->graph->set, ann, id, m->err);
 }
 
@@ -159,8 +161,8 @@ static luo_status said(matching *m, int32_t x, int32_t *id)
 {
     const luo_tensor *tensor = &m->graph->tensor[x];
     const char *name = m->graph->tensor[m->root[x]].name;
-    const luo_plan_annotation *e = entry_of(m->plan, name, "");
-    if (e) return read_entry(m, e, tensor, id);
+    const luo_plan_annotation *annotation = entry_of(m->plan, name, "");
+    if (annotation) return read_entry(m, annotation, tensor, id);
     return luo_err_set(
         m->err, LUO_EINPUT,
         "the plan annotates ids, labels and loss, so every tensor needs an "
@@ -184,11 +186,12 @@ static const char *called(const matching *m, const luo_op *op, int32_t i)
     return product->nout > 1 ? product->name : graph->tensor[m->root[op->in[0]]].name;
 }
 
-static luo_status remember(matching *m, int32_t x, int32_t root, const luo_plan_annotation *e)
+static luo_status remember(matching *m, int32_t x, int32_t root,
+                           const luo_plan_annotation *annotation)
 {
     moved *way = LUO_NEW(m->scratch, moved);
     if (!way) return luo_err_nomem(m->err);
-    *way = (moved){x, e, m->ways[root]};
+    *way = (moved){x, annotation, m->ways[root]};
     m->ways[root] = way;
     m->root[x] = root;
     return LUO_OK;
@@ -226,13 +229,13 @@ static bool is_cut(const matching *m, int32_t ann, int32_t d)
     return grp->nent == 0 || (grp->nent == 1 && grp->ent[0].key == d);
 }
 
-static luo_status refuse_rows(const matching *m, const luo_plan_annotation *e)
+static luo_status refuse_rows(const matching *m, const luo_plan_annotation *annotation)
 {
-    return in_entry(m, e,
+    return in_entry(m, annotation,
                     luo_err_set(m->err, LUO_EINPUT,
                                 "annotation of `%s`: rows go from pieces of tokens, dimension 1, "
                                 "to pieces of experts, dimension 0, and back alone.",
-                                e->tensor));
+                                annotation->tensor));
 }
 
 /* Counts of rows go where the rows do, by experts. */
@@ -241,11 +244,11 @@ static luo_status send_counts(matching *m, const luo_op *op)
     static const int32_t to[3] = {1, 1, 1};
     const luo_graph *graph = m->graph;
     const int32_t rows = graph->op[graph->tensor[op->in[0]].op].out[0];
-    const luo_plan_annotation *e;
+    const luo_plan_annotation *annotation;
     int32_t i, there;
     const luo_op *dispatch = reader_of(graph, rows, &i);
-    LUO_TRY(rows_moved(m, rows, dispatch->out[0], &e, &there));
-    if (!is_cut(m, there, 0)) return refuse_rows(m, e);
+    LUO_TRY(rows_moved(m, rows, dispatch->out[0], &annotation, &there));
+    if (!is_cut(m, there, 0)) return refuse_rows(m, annotation);
     return luo_annset_rename(graph->set, there, to, &graph->tensor[op->out[0]].ann, m->err);
 }
 
@@ -254,14 +257,14 @@ static luo_status send_counts(matching *m, const luo_op *op)
 static luo_status send_rows(matching *m, const luo_op *op)
 {
     const int32_t x = op->in[0], y = op->out[0];
-    const luo_plan_annotation *e;
+    const luo_plan_annotation *annotation;
     if (m->graph->tensor[x].letters[0] == 'z') return send_counts(m, op);
     const luo_op *maker = &m->graph->op[m->graph->tensor[x].op];
     const int32_t from = maker->kind == LUO_OP_PACK; /* else from their experts home */
-    LUO_TRY(rows_moved(m, x, y, &e, &m->graph->tensor[y].ann));
+    LUO_TRY(rows_moved(m, x, y, &annotation, &m->graph->tensor[y].ann));
     if (!is_cut(m, m->graph->tensor[x].ann, from) || !is_cut(m, m->graph->tensor[y].ann, !from))
-        return refuse_rows(m, e);
-    return remember(m, y, m->root[x], e);
+        return refuse_rows(m, annotation);
+    return remember(m, y, m->root[x], annotation);
 }
 
 /* All of a tensor on every device, whatever else the plan says: what a gate has to know together.
@@ -305,20 +308,20 @@ static luo_status hand_on(matching *m, const luo_op *op)
 
 /* ---- operations ---- */
 
-static uint8_t variant_in(const luo_plan_annotation *e)
+static uint8_t variant_in(const luo_plan_annotation *annotation)
 {
     static const char *const words[] = {LUO_COLL_VARIANT_LIST(LUO_WORD_TEXT)};
-    for (uint8_t k = 0; e && k < LUO_COLL_VARIANTS; k++)
-        if (strcmp(e->variant, words[k]) == 0) return k;
+    for (uint8_t k = 0; annotation && k < LUO_COLL_VARIANTS; k++)
+        if (strcmp(annotation->variant, words[k]) == 0) return k;
     return LUO_COLL_AUTO; /* `factors` is of no Reshard */
 }
 
 /* How the gradient of a tensor that was moved by an entry is moved back: as that says which is
  * moved so, else as the gradient that it becomes a part of does. */
-static luo_status variant_back(matching *m, const luo_plan_annotation *e, uint8_t *out)
+static luo_status variant_back(matching *m, const luo_plan_annotation *annotation, uint8_t *out)
 {
-    const char *home = luo_arena_printf(m->scratch, "d.%s", e->tensor);
-    const char *there = luo_arena_printf(m->scratch, "d.%s@%s", e->tensor, e->at);
+    const char *home = luo_arena_printf(m->scratch, "d.%s", annotation->tensor);
+    const char *there = luo_arena_printf(m->scratch, "d.%s@%s", annotation->tensor, annotation->at);
     if (!home || !there) return luo_err_nomem(m->err);
     const luo_plan_annotation *own = entry_of(m->plan, there, home);
     *out = variant_in(own ? own : entry_of(m->plan, home, ""));
@@ -326,12 +329,12 @@ static luo_status variant_back(matching *m, const luo_plan_annotation *e, uint8_
 }
 
 /* A Reshard of the plan's in front of operation *o. */
-static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annotation *e)
+static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annotation *annotation)
 {
     luo_graph *graph = m->graph;
     const int32_t x = graph->op[*o].in[i], root = m->root[x];
     int32_t ann;
-    LUO_TRY(read_entry(m, e, &graph->tensor[x], &ann));
+    LUO_TRY(read_entry(m, annotation, &graph->tensor[x], &ann));
     const int32_t y = luo_graph_insert_reshard(graph, *o, i);
     if (graph->failed) return luo_err_nomem(m->err);
     graph->tensor[y].ann = ann;
@@ -339,10 +342,10 @@ static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annota
         graph->tensor[y].kind = LUO_TENSOR_FULL;
         graph->tensor[y].form = LUO_FORM_WHOLE; /* not kept: gathered again in backward */
     }
-    graph->op[*o].variant = variant_in(e);
-    LUO_TRY(variant_back(m, e, &graph->op[*o].variant_back));
+    graph->op[*o].variant = variant_in(annotation);
+    LUO_TRY(variant_back(m, annotation, &graph->op[*o].variant_back));
     ++*o;
-    return remember(m, y, root, e);
+    return remember(m, y, root, annotation);
 }
 
 static luo_status replace(matching *m, int32_t o, int32_t i, int32_t x)
@@ -360,20 +363,21 @@ static luo_status move_operand(matching *m, int32_t *o, int32_t i, bool *settled
 {
     const luo_op *op = &m->graph->op[*o];
     const int32_t root = m->root[op->in[i]];
-    const luo_plan_annotation *e = entry_of(m->plan, m->graph->tensor[root].name, called(m, op, i));
-    *settled = e != NULL;
-    if (!e) return LUO_OK;
+    const luo_plan_annotation *annotation =
+        entry_of(m->plan, m->graph->tensor[root].name, called(m, op, i));
+    *settled = annotation != NULL;
+    if (!annotation) return LUO_OK;
     for (const moved *way = m->ways[root]; way; way = way->next)
-        if (way->by == e) return replace(m, *o, i, way->tensor);
-    return move(m, o, i, e);
+        if (way->by == annotation) return replace(m, *o, i, way->tensor);
+    return move(m, o, i, annotation);
 }
 
 /* Results that follow from the others: numbers per token and per expert, what a kernel keeps. */
 static bool follows(const matching *m, const luo_op *op, int32_t k)
 {
-    const luo_tensor *y = &m->graph->tensor[op->out[k]];
+    const luo_tensor *tensor = &m->graph->tensor[op->out[k]];
     const int32_t kind = op->kind;
-    const bool token = y->letters[0] == 't' && y->letters[1] == 0;
+    const bool token = tensor->letters[0] == 't' && tensor->letters[1] == 0;
     if (token || kind == LUO_OP_SUM || op->out[k] == m->graph->exp) return true;
     if (kind == LUO_OP_ROUTE) return k > 1;
     return k > 0 && (kind == LUO_OP_ACTIVATION || kind == LUO_OP_ROWS_ACTIVATION ||
@@ -387,13 +391,13 @@ static luo_status agrees(matching *m, int32_t o, bool *good)
     const luo_op *op = &graph->op[o];
     *good = true;
     for (int32_t k = 0; k < op->nout && *good; k++) {
-        const luo_tensor *y = &graph->tensor[op->out[k]];
+        const luo_tensor *tensor = &graph->tensor[op->out[k]];
         const bool loss = op->out[k] == graph->loss;
         if (follows(m, op, k)) continue;
         int32_t want, whole;
         LUO_TRY(said(m, op->out[k], &want));
         LUO_TRY(luo_annset_complete(graph->set, want, &whole, m->err));
-        *good = y->ann == want || (loss && y->ann == whole);
+        *good = tensor->ann == want || (loss && tensor->ann == whole);
     }
     return LUO_OK;
 }
@@ -403,15 +407,15 @@ static luo_status refuse(const matching *m, int32_t o)
     const luo_op *op = &m->graph->op[o];
     luo_str text = {0};
     for (int32_t i = 0; i < op->nin; i++) {
-        const luo_tensor *x = &m->graph->tensor[op->in[i]];
+        const luo_tensor *tensor = &m->graph->tensor[op->in[i]];
         luo_str_addf(&text, "%s`%s` as %s", i ? " with " : "",
                      m->graph->tensor[m->root[op->in[i]]].name,
-                     luo_annset_text(m->graph->set, x->ann));
+                     luo_annset_text(m->graph->set, tensor->ann));
     }
     if (op->nout) {
         const char *name = m->graph->tensor[m->root[op->out[0]]].name;
-        const luo_plan_annotation *e = entry_of(m->plan, name, "");
-        luo_str_addf(&text, " to `%s` as %s", name, e ? e->annotation : "?");
+        const luo_plan_annotation *annotation = entry_of(m->plan, name, "");
+        luo_str_addf(&text, " to `%s` as %s", name, annotation ? annotation->annotation : "?");
     }
     const luo_status st =
         luo_err_set(m->err, LUO_EDEDUCE, "op `%s`: no rule takes %s; see `luoshu explain`.",
@@ -466,13 +470,13 @@ static luo_status visit(matching *m, int32_t *o)
 /* ---- the whole ---- */
 
 /* Of the one product that reads the weight, which lies whole on every device. */
-static luo_status check_factors(matching *m, const luo_plan_annotation *e, int32_t x)
+static luo_status check_factors(matching *m, const luo_plan_annotation *annotation, int32_t x)
 {
     const luo_graph *graph = m->graph;
     const luo_ann *ann = luo_annset_get(graph->set, graph->tensor[x].ann);
     int32_t readers = 0;
     bool product = true;
-    if (strcmp(e->variant, "factors") != 0) return LUO_OK;
+    if (strcmp(annotation->variant, "factors") != 0) return LUO_OK;
     for (int32_t o = 0; o < graph->nops; o++)
         for (int32_t i = 0; i < graph->op[o].nin; i++) {
             if (graph->op[o].in[i] != x) continue;
@@ -485,16 +489,16 @@ static luo_status check_factors(matching *m, const luo_plan_annotation *e, int32
     return luo_err_set(m->err, LUO_EINPUT,
                        "annotation of `%s`: variant `factors` is for copies of a weight that one "
                        "product reads; `auto` is expected.",
-                       e->tensor);
+                       annotation->tensor);
 }
 
 /* Of which tensor an entry "d.T" or "d.T@O" is the gradient, and where: O has to read T, and `at`
  * to be empty, or d.T of a part of it that is moved there. */
-static luo_status check_ends(const matching *m, const luo_plan_annotation *e, const char *name,
-                             int32_t x)
+static luo_status check_ends(const matching *m, const luo_plan_annotation *annotation,
+                             const char *name, int32_t x)
 {
     const luo_graph *graph = m->graph;
-    const char *o = strchr(e->tensor, '@');
+    const char *o = strchr(annotation->tensor, '@');
     bool reads = !o;
     for (int32_t i = 0; i < graph->nops && !reads; i++)
         for (int32_t k = 0; k < graph->op[i].nin && !reads; k++)
@@ -502,56 +506,58 @@ static luo_status check_ends(const matching *m, const luo_plan_annotation *e, co
                 m->root[graph->op[i].in[k]] == x && strcmp(called(m, &graph->op[i], k), o + 1) == 0;
     if (!reads)
         return luo_err_set(m->err, LUO_EINPUT,
-                           "the plan annotates `%s`, but no operation `%s` reads `%s`.", e->tensor,
-                           o + 1, name);
-    if (!e->at[0] || (o && strncmp(e->at, "d.", 2) == 0 && strcmp(e->at + 2, name) == 0))
+                           "the plan annotates `%s`, but no operation `%s` reads `%s`.",
+                           annotation->tensor, o + 1, name);
+    if (!annotation->at[0] ||
+        (o && strncmp(annotation->at, "d.", 2) == 0 && strcmp(annotation->at + 2, name) == 0))
         return LUO_OK;
     return luo_err_set(m->err, LUO_EINPUT,
-                       "annotation of `%s`: `at` is `%s`; nothing is expected%s%s%s.", e->tensor,
-                       e->at, o ? ", or `d." : "", o ? name : "",
+                       "annotation of `%s`: `at` is `%s`; nothing is expected%s%s%s.",
+                       annotation->tensor, annotation->at, o ? ", or `d." : "", o ? name : "",
                        o ? "`, of which it becomes a part" : "");
 }
 
 /* Gradients lie as their tensors do: complete where those are partial sums, and the other way
  * round. */
-static luo_status check_gradient(matching *m, const luo_plan_annotation *e)
+static luo_status check_gradient(matching *m, const luo_plan_annotation *annotation)
 {
     char name[256];
-    const size_t n = strcspn(e->tensor + 2, "@");
+    const size_t n = strcspn(annotation->tensor + 2, "@");
     const luo_ann *ann;
     if (n < sizeof name) {
-        memcpy(name, e->tensor + 2, n);
+        memcpy(name, annotation->tensor + 2, n);
         name[n] = 0;
         const int32_t x = luo_graph_find(m->graph, name);
         if (x < 0)
             return luo_err_set(m->err, LUO_EINPUT,
                                "the plan annotates `%s`, but no tensor is called `%s`; "
                                "`luoshu explain` lists them.",
-                               e->tensor, name);
-        LUO_TRY(check_ends(m, e, name, x));
-        LUO_TRY(luo_ann_parse(m->scratch, e->annotation, &ann, m->err));
-        LUO_TRY(check_entry(m, e, ann, &m->graph->tensor[x]));
-        LUO_TRY(check_factors(m, e, x));
+                               annotation->tensor, name);
+        LUO_TRY(check_ends(m, annotation, name, x));
+        LUO_TRY(luo_ann_parse(m->scratch, annotation->annotation, &ann, m->err));
+        LUO_TRY(check_entry(m, annotation, ann, &m->graph->tensor[x]));
+        LUO_TRY(check_factors(m, annotation, x));
     }
-    m->used[e - m->plan->annotations] = true;
+    m->used[annotation - m->plan->annotations] = true;
     return LUO_OK;
 }
 
 static luo_status check_rest(matching *m)
 {
     for (int32_t i = 0; i < m->plan->nannotations; i++) {
-        const luo_plan_annotation *e = &m->plan->annotations[i];
-        if (strncmp(e->tensor, "d.", 2) == 0) LUO_TRY(in_entry(m, e, check_gradient(m, e)));
+        const luo_plan_annotation *annotation = &m->plan->annotations[i];
+        if (strncmp(annotation->tensor, "d.", 2) == 0)
+            LUO_TRY(in_entry(m, annotation, check_gradient(m, annotation)));
         if (m->used[i]) continue;
         const luo_status st =
-            e->at[0]
+            annotation->at[0]
                 ? luo_err_set(m->err, LUO_EINPUT, "annotation of `%s`: no operation `%s` reads it.",
-                              e->tensor, e->at)
+                              annotation->tensor, annotation->at)
                 : luo_err_set(m->err, LUO_EINPUT,
                               "the plan annotates `%s`, but no tensor is called so; "
                               "`luoshu explain` lists them.",
-                              e->tensor);
-        return in_entry(m, e, st);
+                              annotation->tensor);
+        return in_entry(m, annotation, st);
     }
     return LUO_OK;
 }

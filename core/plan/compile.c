@@ -33,10 +33,10 @@ static void assigned(const luo_plan *plan, int32_t pipeline, int32_t micro_batch
     *tokens = 0;
     *squares = 0;
     for (int32_t i = 0; i < plan->nassignment; i++) {
-        const luo_assignment *a = &plan->assignment[i];
-        if (a->pipeline != pipeline || a->micro_batch != micro_batch) continue;
-        *tokens += a->length_tokens;
-        *squares += (double)a->length_tokens * (double)a->length_tokens;
+        const luo_assignment *assignment = &plan->assignment[i];
+        if (assignment->pipeline != pipeline || assignment->micro_batch != micro_batch) continue;
+        *tokens += assignment->length_tokens;
+        *squares += (double)assignment->length_tokens * (double)assignment->length_tokens;
     }
 }
 
@@ -47,38 +47,39 @@ static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_b
     const luo_pipeline *pipe = &c->p->pipelines[pipeline];
     const int64_t fixed =
         c->opts->sequence_tokens ? c->opts->sequence_tokens : c->p->sequence_tokens;
-    luo_length l = {.tokens = fixed * pipe->micro_batch_sequences, .sequence_tokens = fixed};
+    luo_length length = {.tokens = fixed * pipe->micro_batch_sequences, .sequence_tokens = fixed};
     int64_t sum;
     double squares;
     assigned(c->p, pipeline, micro_batch, &sum, &squares);
-    if (sum > 0) l.tokens = sum;
-    if (pipe->micro_batch_tokens) l.tokens = pipe->micro_batch_tokens[micro_batch];
+    if (sum > 0) length.tokens = sum;
+    if (pipe->micro_batch_tokens) length.tokens = pipe->micro_batch_tokens[micro_batch];
     if (sum > 0) {
-        const double pad = (double)(l.tokens - sum);
-        l.sequence_tokens = (int64_t)((squares + pad * pad) / (double)l.tokens + 0.5);
+        const double pad = (double)(length.tokens - sum);
+        length.sequence_tokens = (int64_t)((squares + pad * pad) / (double)length.tokens + 0.5);
     }
-    if (l.sequence_tokens > l.tokens) l.sequence_tokens = l.tokens;
+    if (length.sequence_tokens > length.tokens) length.sequence_tokens = length.tokens;
     const int64_t multiple = luo_plan_context_multiple(c->p, c->m->causal, pipeline);
-    if (multiple == 1) return l;
-    l.tokens = luo_plan_padded(l.tokens, fixed, multiple);
-    l.sequence_tokens = luo_context_pad(l.sequence_tokens, multiple);
-    if (l.sequence_tokens > l.tokens) l.sequence_tokens = l.tokens;
-    return l;
+    if (multiple == 1) return length;
+    length.tokens = luo_plan_padded(length.tokens, fixed, multiple);
+    length.sequence_tokens = luo_context_pad(length.sequence_tokens, multiple);
+    if (length.sequence_tokens > length.tokens) length.sequence_tokens = length.tokens;
+    return length;
 }
 
-static luo_status length_id(compiler *c, luo_length l, int32_t *id)
+static luo_status length_id(compiler *c, luo_length length, int32_t *id)
 {
     int32_t *key = c->length_words;
-    const int32_t n = l.stands ? c->nabsent : 0;
+    const int32_t n = length.stands ? c->nabsent : 0;
     bool fresh;
-    key[0] = (int32_t)(uint32_t)l.tokens, key[1] = (int32_t)(l.tokens >> 32);
-    key[2] = (int32_t)(uint32_t)l.sequence_tokens, key[3] = (int32_t)(l.sequence_tokens >> 32);
-    if (n) memcpy(key + 4, l.stands, (size_t)n * sizeof *key);
+    key[0] = (int32_t)(uint32_t)length.tokens, key[1] = (int32_t)(length.tokens >> 32);
+    key[2] = (int32_t)(uint32_t)length.sequence_tokens,
+    key[3] = (int32_t)(length.sequence_tokens >> 32);
+    if (n) memcpy(key + 4, length.stands, (size_t)n * sizeof *key);
     *id = luo_intern_id(&c->length_key, key, 4 + n, &fresh);
     if (*id < 0) return luo_err_nomem(c->err);
     if (!fresh) return LUO_OK;
     if (!LUO_VEC_ROOM_IN(c->arena, c->lengths, *id, c->cap_lengths)) return luo_err_nomem(c->err);
-    c->lengths[*id] = l;
+    c->lengths[*id] = length;
     return LUO_OK;
 }
 
@@ -123,10 +124,10 @@ static void mark_recompute(const luo_stage *stage, bool *full, bool *selective)
 {
     bool *mark = stage->recompute == LUO_RECOMPUTE_FULL ? full : selective;
     if (stage->recompute == LUO_RECOMPUTE_NONE) return;
-    const luo_range *r = stage->nrecompute ? stage->recompute_layers : stage->layers;
+    const luo_range *range = stage->nrecompute ? stage->recompute_layers : stage->layers;
     const int32_t n = stage->nrecompute ? stage->nrecompute : stage->nlayers;
     for (int32_t i = 0; i < n; i++)
-        for (int32_t l = r[i].lo; l < r[i].hi; l++) mark[l] = true;
+        for (int32_t l = range[i].lo; l < range[i].hi; l++) mark[l] = true;
 }
 
 /* Layers whose attention some stage recomputes; the instructions are the same. */
@@ -174,15 +175,15 @@ static bool is_empty(const luo_stage *stage)
 /* {-2:n} on every device that has work. */
 static luo_status all_devices(compiler *c, luo_ann *all, luo_grp *grp, luo_ent *ent)
 {
-    const luo_state_layout *l = &c->p->state_layout;
-    int32_t n = l->ndev;
+    const luo_state_layout *layout = &c->p->state_layout;
+    int32_t n = layout->ndev;
     for (int32_t i = 0; i < c->p->npipelines; i++)
         for (int32_t k = 0; k < c->p->pipelines[i].nstages; k++)
             n += c->p->pipelines[i].stages[k].ndev;
     int32_t *dev = LUO_NEW_N(c->arena, int32_t, n);
     if (!dev) return luo_err_nomem(c->err);
-    n = l->ndev;
-    if (n) memcpy(dev, l->dev, (size_t)n * sizeof *dev);
+    n = layout->ndev;
+    if (n) memcpy(dev, layout->dev, (size_t)n * sizeof *dev);
     for (int32_t i = 0; i < c->p->npipelines; i++)
         for (int32_t k = 0; k < c->p->pipelines[i].nstages; k++) {
             const luo_stage *stage = &c->p->pipelines[i].stages[k];

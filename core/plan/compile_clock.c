@@ -6,16 +6,16 @@
 
 static int32_t kind(const void *ctx, int32_t device)
 {
-    const luo_plan_clock *c = ctx;
-    return c->cluster->devices[device].kind;
+    const luo_plan_clock *clock = ctx;
+    return clock->cluster->devices[device].kind;
 }
 
 static luo_status work(const void *ctx, int32_t device, const luo_cost_key *key, double *seconds)
 {
-    const luo_plan_clock *c = ctx;
+    const luo_plan_clock *clock = ctx;
     luo_err err;
-    return luo_cost_key_seconds(luo_cluster_profile(c->cluster, device), &c->stack, key, c->dtype,
-                                seconds, &err);
+    return luo_cost_key_seconds(luo_cluster_profile(clock->cluster, device), &clock->stack, key,
+                                clock->dtype, seconds, &err);
 }
 
 static bool leaves_node(const luo_cluster *cluster, const int32_t *dev, int32_t n)
@@ -29,19 +29,21 @@ static bool leaves_node(const luo_cluster *cluster, const int32_t *dev, int32_t 
 static luo_status call(const void *ctx, int32_t coll, const int32_t *dev, int32_t n, int64_t bytes,
                        double *fixed, double *moving, int32_t *link)
 {
-    const luo_plan_clock *c = ctx;
-    const luo_cost_ctx cost = {.cluster = c->cluster, .stack = &c->stack, .dtype = c->dtype};
+    const luo_plan_clock *clock = ctx;
+    const luo_cost_ctx cost = {
+        .cluster = clock->cluster, .stack = &clock->stack, .dtype = clock->dtype};
     const double once = luo_cost_group_seconds(&cost, coll, dev, n, bytes, 0);
     const double twice = luo_cost_group_seconds(&cost, coll, dev, n, 2 * bytes, 0);
     *moving = twice - once < once ? twice - once : once;
     *fixed = once - *moving;
-    *link = leaves_node(c->cluster, dev, n);
+    *link = leaves_node(clock->cluster, dev, n);
     return LUO_OK;
 }
 
-void luo_plan_clock_init(luo_plan_clock *c, const luo_cluster *cluster, luo_dtype dtype)
+void luo_plan_clock_init(luo_plan_clock *clock, const luo_cluster *cluster, luo_dtype dtype)
 {
-    *c = (luo_plan_clock){.cluster = cluster, .dtype = dtype,
-                          .clock = {.ctx = c, .kind = kind, .work = work, .call = call}};
-    luo_stack_default(&c->stack);
+    *clock = (luo_plan_clock){.cluster = cluster,
+                              .dtype = dtype,
+                              .clock = {.ctx = clock, .kind = kind, .work = work, .call = call}};
+    luo_stack_default(&clock->stack);
 }

@@ -10,5 +10,5 @@ typedef struct luo_plan_clock { /* stays where it is: clock.ctx points to it */
     luo_dtype dtype;
     luo_spec_clock clock;
 } luo_plan_clock;
-void luo_plan_clock_init(luo_plan_clock *c, const luo_cluster *cluster, luo_dtype dtype);
+void luo_plan_clock_init(luo_plan_clock *clock, const luo_cluster *cluster, luo_dtype dtype);
 #endif

@@ -194,11 +194,11 @@ static luo_status add_messages(sheet *s, const luo_pair *pairs, int32_t n)
     }
     for (int32_t send = 1; send >= 0; send--) /* pairs are sorted by (src, dst) */
         for (int32_t i = 0; i < n; i++) {
-            const luo_pair *q = &pairs[i];
-            part *p = part_of(s, send ? q->src : q->dst);
+            const luo_pair *pair = &pairs[i];
+            part *p = part_of(s, send ? pair->src : pair->dst);
             p->message[p->nmessage++] =
-                (luo_message){send ? q->dst : q->src, send, q->bytes, q->bytes};
-            if (send) p->sent += q->bytes;
+                (luo_message){send ? pair->dst : pair->src, send, pair->bytes, pair->bytes};
+            if (send) p->sent += pair->bytes;
         }
     return LUO_OK;
 }
@@ -212,9 +212,9 @@ static luo_status switch_parts(sheet *s, const luo_switch_tensor *tensors, int32
     }
     LUO_TRY(open_parts(s));
     for (int64_t i = 0; i < sw->nmove; i++) {
-        const luo_switch_move *m = &sw->move[i];
-        if (m->kind == LUO_MOVE_COPY) part_of(s, m->dst)->local += m->bytes;
-        if (m->kind == LUO_MOVE_LOAD) part_of(s, m->dst)->loaded += m->bytes;
+        const luo_switch_move *move = &sw->move[i];
+        if (move->kind == LUO_MOVE_COPY) part_of(s, move->dst)->local += move->bytes;
+        if (move->kind == LUO_MOVE_LOAD) part_of(s, move->dst)->loaded += move->bytes;
     }
     LUO_TRY(add_messages(s, sw->pair, sw->npair));
     int32_t kept = 0; /* devices that do nothing have no program: a dead one could not run it */
@@ -262,19 +262,19 @@ luo_status luo_compile_messages(luo_arena *arena, const luo_pair *pairs, int32_t
 /* ---- checkpoint ---- */
 
 /* Holdings that a checkpoint takes: of equal copies the first one only (write); all (read). */
-static bool writes(const luo_ann *a, const luo_holding *holding)
+static bool writes(const luo_ann *ann, const luo_holding *holding)
 {
-    if (holding->u > 0 && a->h == LUO_DUP) return false;
-    return luo_grp_coord(&a->grp[holding->u], holding->i, LUO_DUP) == 0;
+    if (holding->u > 0 && ann->h == LUO_DUP) return false;
+    return luo_grp_coord(&ann->grp[holding->u], holding->i, LUO_DUP) == 0;
 }
 
-static luo_status add_param(sheet *s, const luo_param *q, int64_t bytes, bool write)
+static luo_status add_param(sheet *s, const luo_param *param, int64_t bytes, bool write)
 {
     luo_holdings holdings;
     const size_t mark = luo_arena_mark(s->scratch);
-    LUO_TRY(luo_holdings_make(s->scratch, q->state, &q->shape, &holdings, s->err));
+    LUO_TRY(luo_holdings_make(s->scratch, param->state, &param->shape, &holdings, s->err));
     for (int32_t i = 0; i < holdings.n; i++) {
-        if (write && !writes(q->state, &holdings.at[i])) continue;
+        if (write && !writes(param->state, &holdings.at[i])) continue;
         part_of(s, holdings.at[i].dev)->loaded += luo_region_volume(&holdings.at[i].region) * bytes;
     }
     luo_arena_reset(s->scratch, mark);
@@ -284,13 +284,13 @@ static luo_status add_param(sheet *s, const luo_param *q, int64_t bytes, bool wr
 static luo_status checkpoint_parts(sheet *s, const luo_plan *plan, const luo_model *model,
                                    bool write)
 {
-    luo_param *q;
+    luo_param *param;
     int32_t n;
-    LUO_TRY(luo_plan_params(s->scratch, plan, model, &q, &n, s->err));
-    for (int32_t i = 0; i < n; i++) note(s, q[i].state);
+    LUO_TRY(luo_plan_params(s->scratch, plan, model, &param, &n, s->err));
+    for (int32_t i = 0; i < n; i++) note(s, param[i].state);
     LUO_TRY(open_parts(s));
     for (int32_t i = 0; i < n; i++)
-        LUO_TRY(add_param(s, &q[i], luo_param_state_bytes(&q[i], plan->dtype), write));
+        LUO_TRY(add_param(s, &param[i], luo_param_state_bytes(&param[i], plan->dtype), write));
     return LUO_OK;
 }
 

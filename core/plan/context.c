@@ -77,8 +77,8 @@ static uint32_t *shares(member *m, int32_t n)
 
 static void add(member *m, int32_t key, int32_t n, const uint32_t *share)
 {
-    luo_ent *e = (luo_ent *)m->out->ent;
-    e[m->out->nent++] = (luo_ent){key, n, share};
+    luo_ent *ent = (luo_ent *)m->out->ent;
+    ent[m->out->nent++] = (luo_ent){key, n, share};
 }
 
 /* Tokens among groups of `each` neighbouring ranks, every one of them again `again` times. */
@@ -310,18 +310,18 @@ int32_t luo_plan_form_top(luo_form form)
 }
 
 luo_status luo_plan_group(luo_arena *arena, const luo_graph *graph, const luo_plan *plan, int32_t i,
-                          const luo_stage *s, luo_form form, luo_grp *out, luo_err *err)
+                          const luo_stage *stage, luo_form form, luo_grp *out, luo_err *err)
 {
     luo_ent *ent = LUO_NEW_N(arena, luo_ent, 4);
     if (!ent) return luo_err_nomem(err);
-    *out = (luo_grp){s->ndev, s->dev, 0, ent};
+    *out = (luo_grp){stage->ndev, stage->dev, 0, ent};
     member m = {.arena = arena,
                 .g = graph,
-                .s = s,
+                .s = stage,
                 .x = luo_plan_context(plan, graph->causal, i),
-                .c = s->context_parallel,
-                .t = luo_stage_tp(s),
-                .experts = luo_plan_experts_among(plan, s->ndev),
+                .c = stage->context_parallel,
+                .t = luo_stage_tp(stage),
+                .experts = luo_plan_experts_among(plan, stage->ndev),
                 .sequence_parallel = plan->sequence_parallel,
                 .out = out};
     m.inner = m.x.inner;

@@ -92,11 +92,11 @@ static choice best_of(const luo_cost_ctx *ctx, const luo_model *model, const luo
     return best;
 }
 
-void luo_plan_settle_context(luo_plan *plan, const luo_model *model, const luo_cluster *c)
+void luo_plan_settle_context(luo_plan *plan, const luo_model *model, const luo_cluster *cluster)
 {
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {.cluster = c, .stack = &stack, .dtype = plan->dtype};
+    const luo_cost_ctx ctx = {.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
     for (int32_t i = 0; i < plan->npipelines; i++) {
         const luo_pipeline *pipe = &plan->pipelines[i];
         const luo_stage *first = pipe->stages;

@@ -167,24 +167,25 @@ luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
 {
     const int32_t want = opts->top > 0 ? opts->top : 1;
     luo_uniform_opts more = *opts;
-    luo_uniform_result *r;
+    luo_uniform_result *result;
     int32_t all, kept = 0;
     if (more.top < CANDIDATES) more.top = CANDIDATES;
-    LUO_TRY(luo_plan_uniform(arena, model, cluster, &more, &r, &all, err));
+    LUO_TRY(luo_plan_uniform(arena, model, cluster, &more, &result, &all, err));
     for (int32_t i = 0; i < all && kept < want; i++) {
-        luo_programs *s;
+        luo_programs *programs;
         const size_t mark = luo_arena_mark(arena);
-        const luo_status st = fits(arena, r[i].plan, model, cluster, opts->stack, &s, err);
+        const luo_status st =
+            fits(arena, result[i].plan, model, cluster, opts->stack, &programs, err);
         if (st != LUO_OK || kept > 0 || !set) luo_arena_reset(arena, mark);
         if (st == LUO_EOOM) continue;
         if (st != LUO_OK) return st;
-        if (kept == 0 && set) *set = s;
-        r[kept++] = r[i];
+        if (kept == 0 && set) *set = programs;
+        result[kept++] = result[i];
     }
     if (kept == 0)
         return luo_err_prefix(err, LUO_EINFEASIBLE, "no plan fits; the last of %d tried", all);
     if (err) *err = (luo_err){0};
-    *out = r;
+    *out = result;
     *n = kept;
     return LUO_OK;
 }

@@ -19,19 +19,19 @@ luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const l
     int32_t np, nq;
     LUO_TRY(luo_plan_params(arena, from, model, &p, &np, err));
     LUO_TRY(luo_plan_params(arena, to, model, &q, &nq, err));
-    luo_switch_tensor *t = LUO_NEW_N(arena, luo_switch_tensor, np);
-    if (!t) return luo_err_nomem(err);
+    luo_switch_tensor *tensor = LUO_NEW_N(arena, luo_switch_tensor, np);
+    if (!tensor) return luo_err_nomem(err);
     for (int32_t i = 0; i < np; i++) {
         if (nq != np || strcmp(p[i].name, q[i].name) != 0)
             return luo_err_set(err, LUO_EBUG, "two plans of one model list other parameters.");
-        t[i] = (luo_switch_tensor){.name = p[i].name,
-                                   .from = p[i].state,
-                                   .to = q[i].state,
-                                   .shape = larger(&p[i].shape, &q[i].shape),
-                                   .bucket = 0,
-                                   .elem_bytes = luo_param_state_bytes(&p[i], from->dtype)};
+        tensor[i] = (luo_switch_tensor){.name = p[i].name,
+                                        .from = p[i].state,
+                                        .to = q[i].state,
+                                        .shape = larger(&p[i].shape, &q[i].shape),
+                                        .bucket = 0,
+                                        .elem_bytes = luo_param_state_bytes(&p[i], from->dtype)};
     }
-    *out = t;
+    *out = tensor;
     *n = np;
     return LUO_OK;
 }
@@ -40,18 +40,19 @@ luo_status luo_switching_compile(luo_arena *arena, const luo_plan *from, const l
                                  const luo_model *model, const luo_cluster *cluster, int32_t ndead,
                                  const int32_t *dead, luo_switching *out, luo_err *err)
 {
-    luo_switching m = {0};
-    const luo_switch_opts o = {.planner_unsaid = true,
-                               .planner = {.link_class = luo_cluster_link_class,
-                                           .link_ctx = cluster,
-                                           .ndead = ndead,
-                                           .dead = dead}};
-    LUO_TRY(luo_switching_tensors(arena, from, to, model, &m.tensors, &m.n, err));
-    LUO_TRY(luo_switch_plan(arena, m.tensors, m.n, &o, &m.sw, err));
-    if (m.sw.npair > 0 || m.sw.local_bytes > 0) {
-        LUO_TRY(luo_compile_switch(arena, m.tensors, m.n, &m.sw, &m.set, err));
-        LUO_TRY(luo_program_check(arena, m.set, err));
+    luo_switching switching = {0};
+    const luo_switch_opts opts = {.planner_unsaid = true,
+                                  .planner = {.link_class = luo_cluster_link_class,
+                                              .link_ctx = cluster,
+                                              .ndead = ndead,
+                                              .dead = dead}};
+    LUO_TRY(luo_switching_tensors(arena, from, to, model, &switching.tensors, &switching.n, err));
+    LUO_TRY(luo_switch_plan(arena, switching.tensors, switching.n, &opts, &switching.sw, err));
+    if (switching.sw.npair > 0 || switching.sw.local_bytes > 0) {
+        LUO_TRY(luo_compile_switch(arena, switching.tensors, switching.n, &switching.sw,
+                                   &switching.set, err));
+        LUO_TRY(luo_program_check(arena, switching.set, err));
     }
-    *out = m;
+    *out = switching;
     return LUO_OK;
 }

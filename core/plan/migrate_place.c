@@ -92,14 +92,19 @@ static void add_row(hungarian *h, int32_t row)
     }
 }
 
-static luo_status exact(luo_arena *a, const luo_place_in *in, int32_t *group, luo_err *err)
+static luo_status exact(luo_arena *arena, const luo_place_in *in, int32_t *group, luo_err *err)
 {
     const int32_t n = in->n;
-    gain *gains = LUO_NEW_N(a, gain, (int64_t)n * n);
-    hungarian h = {.n = n, .gains = gains, .u = LUO_NEW_N(a, gain, n + 1),
-                   .v = LUO_NEW_N(a, gain, n + 1), .least = LUO_NEW_N(a, gain, n + 1),
-                   .row_of = LUO_NEW_N(a, int32_t, n + 1), .way = LUO_NEW_N(a, int32_t, n + 1),
-                   .used = LUO_NEW_N(a, bool, n + 1), .seen = LUO_NEW_N(a, bool, n + 1)};
+    gain *gains = LUO_NEW_N(arena, gain, (int64_t)n * n);
+    hungarian h = {.n = n,
+                   .gains = gains,
+                   .u = LUO_NEW_N(arena, gain, n + 1),
+                   .v = LUO_NEW_N(arena, gain, n + 1),
+                   .least = LUO_NEW_N(arena, gain, n + 1),
+                   .row_of = LUO_NEW_N(arena, int32_t, n + 1),
+                   .way = LUO_NEW_N(arena, int32_t, n + 1),
+                   .used = LUO_NEW_N(arena, bool, n + 1),
+                   .seen = LUO_NEW_N(arena, bool, n + 1)};
     if (!gains || !h.u || !h.v || !h.least || !h.row_of || !h.way || !h.used || !h.seen)
         return luo_err_nomem(err);
     for (int32_t s = 0; s < n; s++)
@@ -125,10 +130,10 @@ static int by_weight(const void *a, const void *b)
 }
 
 /* All that keeps something. NULL: out of memory. */
-static offer *list_offers(luo_arena *a, const luo_place_in *in, int64_t *n)
+static offer *list_offers(luo_arena *arena, const luo_place_in *in, int64_t *n)
 {
     int64_t room = in->n;
-    offer *out = luo_arena_alloc(a, (size_t)room * sizeof *out);
+    offer *out = luo_arena_alloc(arena, (size_t)room * sizeof *out);
     *n = 0;
     for (int32_t s = 0; out && s < in->n; s++)
         for (int32_t g = 0; out && g < in->n; g++) {
@@ -136,7 +141,7 @@ static offer *list_offers(luo_arena *a, const luo_place_in *in, int64_t *n)
             if (w <= 0) continue;
             if (*n == room) {
                 const size_t was = (size_t)room * sizeof *out;
-                out = luo_arena_grow(a, out, was, 2 * was);
+                out = luo_arena_grow(arena, out, was, 2 * was);
                 room *= 2;
             }
             if (out) out[(*n)++] = (offer){w, s, g};
@@ -162,11 +167,11 @@ static void fill(const luo_place_in *in, int32_t *group, bool *taken)
     }
 }
 
-static luo_status best_first(luo_arena *a, const luo_place_in *in, int32_t *group, luo_err *err)
+static luo_status best_first(luo_arena *arena, const luo_place_in *in, int32_t *group, luo_err *err)
 {
     int64_t n;
-    offer *offers = list_offers(a, in, &n);
-    bool *taken = LUO_NEW_N(a, bool, in->n);
+    offer *offers = list_offers(arena, in, &n);
+    bool *taken = LUO_NEW_N(arena, bool, in->n);
     if (!offers || !taken) return luo_err_nomem(err);
     qsort(offers, (size_t)n, sizeof *offers, by_weight);
     for (int32_t s = 0; s < in->n; s++) group[s] = -1;

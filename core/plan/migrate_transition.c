@@ -13,14 +13,14 @@ typedef struct tally { /* what crosses links, by link and direction, and message
 
 /* Every message takes all links of its way: devices that share a NIC share its time, whatever
  * rack the other end is in. */
-static void count(const luo_cluster *cluster, const luo_pair *p, tally *t)
+static void count(const luo_cluster *cluster, const luo_pair *pair, tally *t)
 {
     luo_hop hop[LUO_PATH_MAX];
-    const int32_t n = luo_cluster_path(cluster, p->src, p->dst, hop);
+    const int32_t n = luo_cluster_path(cluster, pair->src, pair->dst, hop);
     for (int32_t i = 0; i < n; i++)
-        (hop[i].up ? t->up : t->down)[hop[i].link] += (double)p->bytes;
-    t->messages[p->src]++;
-    t->messages[p->dst]++;
+        (hop[i].up ? t->up : t->down)[hop[i].link] += (double)pair->bytes;
+    t->messages[pair->src]++;
+    t->messages[pair->dst]++;
 }
 
 /* Seconds of the link that takes longest, and of what the messages of its devices cost at most. */
@@ -38,11 +38,11 @@ static double busiest(const luo_cluster *cluster, const tally *t)
     return worst + MESSAGE_S * most;
 }
 
-static luo_status cost(luo_arena *a, const luo_cluster *cluster, const luo_switch *sw,
+static luo_status cost(luo_arena *arena, const luo_cluster *cluster, const luo_switch *sw,
                        luo_transition *out, luo_err *err)
 {
-    tally t = {LUO_NEW_N(a, double, cluster->nlinks), LUO_NEW_N(a, double, cluster->nlinks),
-               LUO_NEW_N(a, int32_t, cluster->ndevices)};
+    tally t = {LUO_NEW_N(arena, double, cluster->nlinks), LUO_NEW_N(arena, double, cluster->nlinks),
+               LUO_NEW_N(arena, int32_t, cluster->ndevices)};
     if (!t.up || !t.down || !t.messages) return luo_err_nomem(err);
     for (int32_t i = 0; i < sw->npair; i++) count(cluster, &sw->pair[i], &t);
     *out = (luo_transition){
@@ -55,16 +55,18 @@ luo_status luo_transition_cost(luo_arena *scratch, const luo_plan *from, const l
                                const luo_model *model, const luo_cluster *cluster, int32_t ndead,
                                const int32_t *dead, luo_transition *out, luo_err *err)
 {
-    const luo_switch_opts o = {.planner_unsaid = true,
-                               .planner = {.link_class = luo_cluster_link_class,
-                                           .link_ctx = cluster, .ndead = ndead, .dead = dead}};
+    const luo_switch_opts opts = {.planner_unsaid = true,
+                                  .planner = {.link_class = luo_cluster_link_class,
+                                              .link_ctx = cluster,
+                                              .ndead = ndead,
+                                              .dead = dead}};
     const size_t mark = luo_arena_mark(scratch);
     luo_switch_tensor *tensors;
     luo_switch sw;
     int32_t n;
     luo_status st = LUO_OK;
     LUO_TRY_OUT(luo_switching_tensors(scratch, from, to, model, &tensors, &n, err));
-    LUO_TRY_OUT(luo_switch_plan(scratch, tensors, n, &o, &sw, err));
+    LUO_TRY_OUT(luo_switch_plan(scratch, tensors, n, &opts, &sw, err));
     LUO_TRY_OUT(cost(scratch, cluster, &sw, out, err));
 out:
     luo_arena_reset(scratch, mark);

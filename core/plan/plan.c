@@ -8,9 +8,9 @@
 #include "core/base/hash.h"
 #include "core/base/vec.h"
 
-bool luo_shard_has_copies(const luo_sharding *s, int32_t npipelines)
+bool luo_shard_has_copies(const luo_sharding *sharding, int32_t npipelines)
 {
-    return s->kind == LUO_SHARD_HYBRID && s->pipelines < npipelines;
+    return sharding->kind == LUO_SHARD_HYBRID && sharding->pipelines < npipelines;
 }
 
 const char *luo_shard_name(luo_shard s)
@@ -150,14 +150,14 @@ static void put_ids(sink *o, const int32_t *v, int32_t n)
     put(o, "]");
 }
 
-static void put_ranges(sink *o, const luo_range *v, int32_t n)
+static void put_ranges(sink *o, const luo_range *range, int32_t n)
 {
     put(o, "[");
     for (int32_t i = 0; i < n; i++) {
         put(o, i ? ",[" : "[");
-        put_int(o, v[i].lo);
+        put_int(o, range[i].lo);
         put(o, ",");
-        put_int(o, v[i].hi);
+        put_int(o, range[i].hi);
         put(o, "]");
     }
     put(o, "]");
@@ -259,15 +259,15 @@ static void put_annotations(sink *o, const luo_plan *plan)
 {
     put(o, "{\"annotations\":[");
     for (int32_t i = 0; i < plan->nannotations; i++) {
-        const luo_plan_annotation *a = &plan->annotations[i];
+        const luo_plan_annotation *annotation = &plan->annotations[i];
         put(o, i ? ",{\"annotation\":" : "{\"annotation\":");
-        put_text(o, a->annotation);
+        put_text(o, annotation->annotation);
         put(o, ",\"at\":");
-        put_text(o, a->at);
+        put_text(o, annotation->at);
         put(o, ",\"tensor\":");
-        put_text(o, a->tensor);
+        put_text(o, annotation->tensor);
         put(o, ",\"variant\":");
-        put_text(o, a->variant);
+        put_text(o, annotation->variant);
         put(o, "}");
     }
     put(o, "]");
@@ -277,35 +277,35 @@ static void put_assignment(sink *o, const luo_plan *plan)
 {
     put(o, ",\"assignment\":[");
     for (int32_t i = 0; i < plan->nassignment; i++) {
-        const luo_assignment *a = &plan->assignment[i];
+        const luo_assignment *assignment = &plan->assignment[i];
         put(o, i ? ",{\"length_tokens\":" : "{\"length_tokens\":");
-        put_int(o, a->length_tokens);
+        put_int(o, assignment->length_tokens);
         put(o, ",\"micro_batch\":");
-        put_int(o, a->micro_batch);
+        put_int(o, assignment->micro_batch);
         put(o, ",\"pipeline\":");
-        put_int(o, a->pipeline);
+        put_int(o, assignment->pipeline);
         put(o, ",\"sequence\":");
-        put_int(o, a->sequence);
+        put_int(o, assignment->sequence);
         put(o, "}");
     }
     put(o, "]");
 }
 
-static void put_state_layout(sink *o, const luo_state_layout *l)
+static void put_state_layout(sink *o, const luo_state_layout *layout)
 {
     put(o, ",\"state_layout\":");
-    if (!l->ndev) {
+    if (!layout->ndev) {
         put(o, "null");
         return;
     }
     put(o, "{\"data\":");
-    put_int(o, l->data);
+    put_int(o, layout->data);
     put(o, ",\"devices\":");
-    put_ids(o, l->dev, l->ndev);
+    put_ids(o, layout->dev, layout->ndev);
     put(o, ",\"pipeline\":");
-    put_int(o, l->pipeline);
+    put_int(o, layout->pipeline);
     put(o, ",\"tensor\":");
-    put_int(o, l->tensor);
+    put_int(o, layout->tensor);
     put(o, "}");
 }
 
@@ -326,36 +326,36 @@ static void put_groups(sink *o, const luo_plan *plan)
 }
 
 /* What is not said is no part of the form, so plans that say nothing keep their hash. */
-static void put_bucket(sink *o, const luo_bucketing *b)
+static void put_bucket(sink *o, const luo_bucketing *bucketing)
 {
     char text[32];
-    if (b->has_mib) {
-        snprintf(text, sizeof text, "%.17g", b->mib);
+    if (bucketing->has_mib) {
+        snprintf(text, sizeof text, "%.17g", bucketing->mib);
         put(o, ",\"bucket_mib\":");
         put(o, text);
     }
-    if (b->rule == LUO_BUCKET_UNSAID) return;
+    if (bucketing->rule == LUO_BUCKET_UNSAID) return;
     put(o, ",\"bucket_rule\":");
-    put_text(o, luo_bucket_rule_name(b->rule));
+    put_text(o, luo_bucket_rule_name(bucketing->rule));
 }
 
-static void put_prefetch(sink *o, const luo_sharding *s)
+static void put_prefetch(sink *o, const luo_sharding *sharding)
 {
-    if (s->has_depth) {
+    if (sharding->has_depth) {
         put(o, ",\"prefetch_depth\":");
-        put_int(o, s->depth);
+        put_int(o, sharding->depth);
     }
 }
 
-static void put_shard(sink *o, const luo_sharding *s)
+static void put_shard(sink *o, const luo_sharding *sharding)
 {
-    if (s->kind != LUO_SHARD_FULL) {
+    if (sharding->kind != LUO_SHARD_FULL) {
         put(o, ",\"shard\":");
-        put_text(o, luo_shard_name(s->kind));
+        put_text(o, luo_shard_name(sharding->kind));
     }
-    if (!s->pipelines) return;
+    if (!sharding->pipelines) return;
     put(o, ",\"shard_pipelines\":");
-    put_int(o, s->pipelines);
+    put_int(o, sharding->pipelines);
 }
 
 static void put_plan(sink *o, const luo_plan *plan)
@@ -397,9 +397,9 @@ static void put_plan(sink *o, const luo_plan *plan)
     put(o, "}");
 }
 
-void luo_plan_canonical(luo_str *s, const luo_plan *plan)
+void luo_plan_canonical(luo_str *text, const luo_plan *plan)
 {
-    sink o = {.s = s};
+    sink o = {.s = text};
     put_plan(&o, plan);
 }
 

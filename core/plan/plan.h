@@ -49,7 +49,7 @@ typedef struct luo_sharding {
     int32_t depth; /* layers gathered ahead; unsaid: LUO_PREFETCH_DEFAULT */
 } luo_sharding;
 /* Are there copies of the pieces? One group of all pipelines is shard full. */
-bool luo_shard_has_copies(const luo_sharding *s, int32_t npipelines);
+bool luo_shard_has_copies(const luo_sharding *sharding, int32_t npipelines);
 enum { LUO_PREFETCH_DEFAULT = 1, LUO_PREFETCH_MAX = 8 };
 
 typedef struct luo_range {
@@ -138,9 +138,9 @@ typedef struct luo_plan {
     int32_t first_absent;  /* of luo_plan_fill_absent; else 0. No part of text or hash */
 } luo_plan;
 
-static inline int32_t luo_sharding_depth(const luo_sharding *s)
+static inline int32_t luo_sharding_depth(const luo_sharding *sharding)
 {
-    return s->has_depth ? s->depth : LUO_PREFETCH_DEFAULT;
+    return sharding->has_depth ? sharding->depth : LUO_PREFETCH_DEFAULT;
 }
 const char *luo_recompute_name(luo_recompute r);
 /* Tensor-parallel width of a stage. Pre: context_parallel >= 1. */
@@ -160,9 +160,9 @@ int64_t luo_plan_context_multiple(const luo_plan *plan, bool causal, int32_t i);
  * length if it is no multiple. */
 int64_t luo_plan_padded(int64_t tokens, int64_t row_tokens, int64_t multiple);
 
-/* Canonical text (docs/formats.md#luoshuplan1) appended to s; the hash is FNV-1a over it, made
+/* Canonical text (docs/formats.md#luoshuplan1) appended to text; the hash is FNV-1a over it, made
  * without memory. Names, meta and pinned pointers are no part of it. */
-void luo_plan_canonical(luo_str *s, const luo_plan *plan);
+void luo_plan_canonical(luo_str *text, const luo_plan *plan);
 uint64_t luo_plan_hash(const luo_plan *plan);
 
 /* Where a finding stands in the file: a JSON pointer such as "/pipelines/1/stages/0/devices". */

@@ -64,14 +64,14 @@ static const luo_plan_annotation *annotations(copier *c, const luo_plan *plan)
     return to;
 }
 
-static void groups_and_pins(copier *c, const luo_plan *p, luo_plan *to)
+static void groups_and_pins(copier *c, const luo_plan *plan, luo_plan *to)
 {
-    struct luo_expert_group *g = block(c, p->expert_groups, p->ngroups, sizeof *g);
-    for (int32_t i = 0; g && i < p->ngroups; i++)
-        g[i].pipeline = block(c, g[i].pipeline, g[i].n, sizeof(int32_t));
-    const char **pins = block(c, p->pinned, p->npinned, sizeof *pins);
-    for (int32_t i = 0; pins && i < p->npinned; i++) pins[i] = text(c, pins[i]);
-    to->expert_groups = g;
+    struct luo_expert_group *group = block(c, plan->expert_groups, plan->ngroups, sizeof *group);
+    for (int32_t i = 0; group && i < plan->ngroups; i++)
+        group[i].pipeline = block(c, group[i].pipeline, group[i].n, sizeof(int32_t));
+    const char **pins = block(c, plan->pinned, plan->npinned, sizeof *pins);
+    for (int32_t i = 0; pins && i < plan->npinned; i++) pins[i] = text(c, pins[i]);
+    to->expert_groups = group;
     to->pinned = pins;
 }
 

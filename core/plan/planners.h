@@ -109,7 +109,7 @@ luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
  * decide; shares are taken as equal; where costs are not known it is a ring. Done once, where a
  * plan is read: what is compiled, hashed, written and sent to ranks is the completed plan.
  * Pre: luo_plan_check found nothing. See: tests/diff/diff_sim_closed.c. */
-void luo_plan_settle_context(luo_plan *plan, const luo_model *model, const luo_cluster *c);
+void luo_plan_settle_context(luo_plan *plan, const luo_model *model, const luo_cluster *cluster);
 /* Seconds of communication that a layer of the slowest stage of the pipeline shows, forward and
  * backward, with parts of `inner` ranks. Errors: those of luo_cost_layer. */
 luo_status luo_plan_context_exposed(const luo_cost_ctx *ctx, const luo_model *model,

@@ -31,29 +31,30 @@ static luo_status shift(luo_run *run, const luo_change **changes, int32_t n, luo
     return LUO_OK;
 }
 
-static luo_status more(luo_ahead *a, double until_s, const luo_change **changes, int32_t *n,
+static luo_status more(luo_ahead *ahead, double until_s, const luo_change **changes, int32_t *n,
                        luo_err *err)
 {
-    luo_run *run = a->run;
+    luo_run *run = ahead->run;
     const double wanted_s = until_s - run->clock.t0;
     double run_s = wanted_s;
     if (luo_run_interrupted(&run->job))
         return luo_err_set(err, LUO_ECANCELED, "the run was interrupted in step %lld.",
                            (long long)run->clock.step);
     LUO_TRY(luo_events_peek_on(run->clock.events, &run_s, changes, n, err));
-    a->whole_s = run_s >= wanted_s ? fmax(until_s, run_s + run->clock.t0) : run_s + run->clock.t0;
-    a->given += *n;
-    LUO_TRY(luo_events_check_work(run->clock.events, a->given, err));
+    ahead->whole_s =
+        run_s >= wanted_s ? fmax(until_s, run_s + run->clock.t0) : run_s + run->clock.t0;
+    ahead->given += *n;
+    LUO_TRY(luo_events_check_work(run->clock.events, ahead->given, err));
     return shift(run, changes, *n, err);
 }
 
 /* One look further, to to_s or as far as it gets. */
-static luo_status append(luo_run *run, luo_ahead *a, double to_s, luo_step_request *request,
+static luo_status append(luo_run *run, luo_ahead *ahead, double to_s, luo_step_request *request,
                          luo_err *err)
 {
     const luo_change *change;
     int32_t n;
-    LUO_TRY(more(a, to_s, &change, &n, err));
+    LUO_TRY(more(ahead, to_s, &change, &n, err));
     luo_change *all = LUO_NEW_N(run->scratch, luo_change, request->nchanges + n);
     if (!all) return luo_err_nomem(err);
     if (request->nchanges > 0)
@@ -64,7 +65,8 @@ static luo_status append(luo_run *run, luo_ahead *a, double to_s, luo_step_reque
     return LUO_OK;
 }
 
-luo_status luo_run_look_ahead(luo_run *run, luo_ahead *a, luo_step_request *request, luo_err *err)
+luo_status luo_run_look_ahead(luo_run *run, luo_ahead *ahead, luo_step_request *request,
+                              luo_err *err)
 {
     const double last = luo_run_plan(&run->plans)->step_s;
     const double span = last > 0 ? AHEAD * last : FIRST_STEP_S;
@@ -72,24 +74,24 @@ luo_status luo_run_look_ahead(luo_run *run, luo_ahead *a, luo_step_request *requ
     double until_s = to_s;
     LUO_TRY(
         luo_events_peek(run->clock.events, &until_s, &request->changes, &request->nchanges, err));
-    *a = (luo_ahead){
+    *ahead = (luo_ahead){
         .whole_s = until_s + run->clock.t0, .more = more, .run = run, .given = request->nchanges};
-    request->ahead = a;
+    request->ahead = ahead;
     LUO_TRY(shift(run, &request->changes, request->nchanges, err));
-    while (run->job.real && a->whole_s < to_s + run->clock.t0)
-        LUO_TRY(append(run, a, to_s + run->clock.t0, request, err));
-    return run->job.real ? append(run, a, run->clock.t0 + EVER_S, request, err) : LUO_OK;
+    while (run->job.real && ahead->whole_s < to_s + run->clock.t0)
+        LUO_TRY(append(run, ahead, to_s + run->clock.t0, request, err));
+    return run->job.real ? append(run, ahead, run->clock.t0 + EVER_S, request, err) : LUO_OK;
 }
 
 /* Ranks were told up to whole_s; what came after that until the end acts from the end on. */
-static luo_status warn_of_late(luo_run *run, const luo_ahead *a, double end_s, luo_err *err)
+static luo_status warn_of_late(luo_run *run, const luo_ahead *ahead, double end_s, luo_err *err)
 {
-    double until_s = a->whole_s - run->clock.t0;
+    double until_s = ahead->whole_s - run->clock.t0;
     const luo_change *change;
     int32_t n;
     LUO_TRY(luo_events_peek(run->clock.events, &until_s, &change, &n, err));
-    while (until_s < a->whole_s - run->clock.t0) {
-        until_s = a->whole_s - run->clock.t0;
+    while (until_s < ahead->whole_s - run->clock.t0) {
+        until_s = ahead->whole_s - run->clock.t0;
         LUO_TRY(luo_events_peek_on(run->clock.events, &until_s, &change, &n, err));
     }
     until_s = end_s;
@@ -122,7 +124,7 @@ static luo_status find_failure(luo_run_clock *clock, int32_t device, double end_
     }
 }
 
-luo_status luo_run_end_of(luo_run *run, const luo_ahead *a, const luo_step_result *result,
+luo_status luo_run_end_of(luo_run *run, const luo_ahead *ahead, const luo_step_result *result,
                           luo_err *err)
 {
     const int32_t d = result->failed_device;
@@ -131,6 +133,7 @@ luo_status luo_run_end_of(luo_run *run, const luo_ahead *a, const luo_step_resul
     if (result->status == LUO_EPEER && d >= 0 && luo_events_world(run->clock.events)->up[d])
         LUO_TRY(find_failure(&run->clock, d, end_s, &fell_s, err));
     run->clock.t_s = fmax(end_s, fell_s);
-    return run->job.real && result->end_s > a->whole_s ? warn_of_late(run, a, run->clock.t_s, err)
-                                                       : LUO_OK;
+    return run->job.real && result->end_s > ahead->whole_s
+               ? warn_of_late(run, ahead, run->clock.t_s, err)
+               : LUO_OK;
 }

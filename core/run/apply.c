@@ -190,14 +190,15 @@ static luo_status pads_otherwise(luo_run *run, const luo_plan *plan, bool *out, 
                         plan->name, run->decision.acting->name, (long long)model->vocab);
 }
 
-static luo_status carry_out(luo_run *run, const luo_decision *d, bool failed, double detected_s,
-                            double planned_s, luo_err *err)
+static luo_status carry_out(luo_run *run, const luo_decision *decision, bool failed,
+                            double detected_s, double planned_s, luo_err *err)
 {
     int32_t plan;
-    LUO_TRY(luo_run_use_plan(run, d->plan, luo_run_tokens(run, d->plan), &plan, err));
-    bool restart = run->backend.died || !luo_real_has_processes(run, d->plan);
-    if (d->action == LUO_SWITCH && !restart) LUO_TRY(pads_otherwise(run, d->plan, &restart, err));
-    if (d->action == LUO_SWITCH && !restart) {
+    LUO_TRY(luo_run_use_plan(run, decision->plan, luo_run_tokens(run, decision->plan), &plan, err));
+    bool restart = run->backend.died || !luo_real_has_processes(run, decision->plan);
+    if (decision->action == LUO_SWITCH && !restart)
+        LUO_TRY(pads_otherwise(run, decision->plan, &restart, err));
+    if (decision->action == LUO_SWITCH && !restart) {
         const luo_status st = switch_to(run, plan, detected_s, planned_s, err);
         if (st != LUO_ELOST) return st;
         LUO_TRY(luo_run_warn(run, err,
@@ -227,21 +228,21 @@ enum { SHRINKS = 4 };
  * not fit is planned again with less memory. *planned_s < 0: all devices wait for the planner, and
  * are charged once; a device may fail meanwhile, then the policy is asked again. */
 static luo_status decide_and_do(luo_run *run, int trigger, bool failed, double detected_s,
-                                double *planned_s, luo_decision *d, luo_err *err)
+                                double *planned_s, luo_decision *decision, luo_err *err)
 {
     run->decision.memory_factor = 1;
     for (int i = 0; i <= SHRINKS;) {
         luo_err why = {0};
         double seconds;
         const double asked_s = run->clock.t_s;
-        LUO_TRY(luo_run_ask(run, trigger, d, &seconds, err));
+        LUO_TRY(luo_run_ask(run, trigger, decision, &seconds, err));
         if (*planned_s < 0) {
             LUO_TRY(luo_run_span(run, LUO_SPAN_PLAN, seconds, 0, err));
             *planned_s = run->clock.t_s - asked_s;
-            if (d->plan && !luo_plan_within(d->plan, run->health.usable)) continue;
+            if (decision->plan && !luo_plan_within(decision->plan, run->health.usable)) continue;
         }
-        if (d->action != LUO_SWITCH && d->action != LUO_RESTART) return LUO_OK;
-        const luo_status st = carry_out(run, d, failed, detected_s, *planned_s, &why);
+        if (decision->action != LUO_SWITCH && decision->action != LUO_RESTART) return LUO_OK;
+        const luo_status st = carry_out(run, decision, failed, detected_s, *planned_s, &why);
         if (st == LUO_OK) return LUO_OK;
         if (st != LUO_EOOM) return luo_err_set(err, st, "%s", why.text);
         if (i++ == SHRINKS)
@@ -249,7 +250,7 @@ static luo_status decide_and_do(luo_run *run, int trigger, bool failed, double d
                                  run->decision.acting->name, why.text));
         run->decision.memory_factor *= 0.9;
     }
-    d->action = failed ? LUO_WAIT : LUO_KEEP;
+    decision->action = failed ? LUO_WAIT : LUO_KEEP;
     return LUO_OK;
 }
 
@@ -262,7 +263,7 @@ static uint64_t usable_devices(const luo_run *run)
 
 static luo_status answer_failure(luo_run *run, luo_err *err)
 {
-    luo_decision d = {.action = LUO_WAIT};
+    luo_decision decision = {.action = LUO_WAIT};
     luo_refusals refusals = {0};
     const double since = run->decision.failed_since_s, asked = run->clock.t_s;
     double planned_s = -1;
@@ -270,18 +271,18 @@ static luo_status answer_failure(luo_run *run, luo_err *err)
     LUO_TRY(luo_run_span(run, LUO_SPAN_DETECT, run->job.cost.detect_fail_s, 0, err));
     LUO_TRY(luo_run_score_failure(run, since, err));
     const double detected_s = run->clock.t_s - asked;
-    while (d.action == LUO_WAIT && !luo_run_is_over(run)) {
+    while (decision.action == LUO_WAIT && !luo_run_is_over(run)) {
         bool hope;
         const uint64_t usable = usable_devices(run);
         run->decision.trigger = 0;
-        LUO_TRY(decide_and_do(run, LUO_TRIGGER_FAIL, true, detected_s, &planned_s, &d, err));
-        if (d.action == LUO_LOSE) return give_up(run, d.why, err);
-        if (d.action == LUO_KEEP)
+        LUO_TRY(decide_and_do(run, LUO_TRIGGER_FAIL, true, detected_s, &planned_s, &decision, err));
+        if (decision.action == LUO_LOSE) return give_up(run, decision.why, err);
+        if (decision.action == LUO_KEEP)
             return luo_err_set(err, LUO_EBUG,
                                "policy `%s` keeps a plan that "
                                "has failed.",
                                run->decision.acting->name);
-        if (d.action != LUO_WAIT) break;
+        if (decision.action != LUO_WAIT) break;
         if (usable_devices(run) != usable) continue; /* who is awaited came while it was asked */
         LUO_TRY(luo_run_wait(run, &refusals, &hope, err));
         if (!hope) return give_up(run, "no plan is possible, and not enough comes back", err);
@@ -293,22 +294,22 @@ static luo_status answer_failure(luo_run *run, luo_err *err)
  * have waited already, since the planner runs here at the boundary. */
 static luo_status ask_in_peace(luo_run *run, luo_err *err)
 {
-    luo_decision d;
+    luo_decision decision;
     double seconds;
     const int trigger = run->decision.trigger;
     run->decision.trigger = 0;
     run->decision.memory_factor = 1;
     const double asked_s = run->clock.t_s;
-    LUO_TRY(luo_run_ask(run, trigger, &d, &seconds, err));
-    const bool wait = luo_run_waits_for_planner(&run->job, &d, seconds);
+    LUO_TRY(luo_run_ask(run, trigger, &decision, &seconds, err));
+    const bool wait = luo_run_waits_for_planner(&run->job, &decision, seconds);
     if (wait || run->job.real)
         LUO_TRY(luo_run_span(run, LUO_SPAN_PLAN, wait ? seconds : 0, 0, err));
-    if (d.action != LUO_SWITCH && d.action != LUO_RESTART) return LUO_OK;
+    if (decision.action != LUO_SWITCH && decision.action != LUO_RESTART) return LUO_OK;
     luo_plan *copy;
-    LUO_TRY(luo_plan_copy(run->arena, d.plan, &copy, err));
-    d.plan = copy;
+    LUO_TRY(luo_plan_copy(run->arena, decision.plan, &copy, err));
+    decision.plan = copy;
     run->decision.pending.on = true;
-    run->decision.pending.d = d;
+    run->decision.pending.d = decision;
     run->decision.pending.trigger = trigger;
     run->decision.pending.planned_s = fmax(run->clock.t_s - asked_s, seconds);
     run->decision.pending.ready_s = asked_s + run->decision.pending.planned_s;
@@ -329,8 +330,8 @@ static luo_status finish_pending(luo_run *run, luo_err *err)
     double planned_s = run->decision.pending.planned_s;
     const luo_status st = carry_out(run, &run->decision.pending.d, false, 0, planned_s, &why);
     if (st != LUO_EOOM) return st == LUO_OK ? LUO_OK : luo_err_set(err, st, "%s", why.text);
-    luo_decision d;
-    return decide_and_do(run, run->decision.pending.trigger, false, 0, &planned_s, &d, err);
+    luo_decision decision;
+    return decide_and_do(run, run->decision.pending.trigger, false, 0, &planned_s, &decision, err);
 }
 
 /* Are all devices of the running plan usable? */

@@ -8,24 +8,24 @@
 
 /* Compiled only to count what has to be made, where that costs something and the run has not
  * compiled the plan itself. Operators are known by the hash of their programs. */
-static luo_status making_s(luo_run *r, const luo_plan *plan, double *seconds, luo_err *err)
+static luo_status making_s(luo_run *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
-    const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, plan),
-                                   .bucket = luo_run_bucket(r),
-                                   .load = luo_run_load(r->job.scenario, r->clock.step),
-                                   .interrupted = r->job.opts->interrupted,
-                                   .unnamed = r->job.cost.operator_s <= 0};
-    luo_programs *set = luo_run_known_programs(r, plan, opts.sequence_tokens);
+    const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(run, plan),
+                                   .bucket = luo_run_bucket(run),
+                                   .load = luo_run_load(run->job.scenario, run->clock.step),
+                                   .interrupted = run->job.opts->interrupted,
+                                   .unnamed = run->job.cost.operator_s <= 0};
+    luo_programs *set = luo_run_known_programs(run, plan, opts.sequence_tokens);
     *seconds = 0;
-    if (r->job.cost.operator_s <= 0 && r->job.cost.communicator_s <= 0) return LUO_OK;
-    if (set) return luo_run_making(r, set, false, seconds, err);
-    luo_arena *a = luo_arena_new(1 << 16);
-    luo_status st = a ? LUO_OK : luo_err_nomem(err);
+    if (run->job.cost.operator_s <= 0 && run->job.cost.communicator_s <= 0) return LUO_OK;
+    if (set) return luo_run_making(run, set, false, seconds, err);
+    luo_arena *arena = luo_arena_new(1 << 16);
+    luo_status st = arena ? LUO_OK : luo_err_nomem(err);
     if (st == LUO_OK)
-        st = luo_plan_compile(a, plan, r->job.scenario->model, r->job.scenario->cluster, &opts,
-                              &set, err);
-    if (st == LUO_OK) st = luo_run_making(r, set, false, seconds, err);
-    luo_arena_free(a);
+        st = luo_plan_compile(arena, plan, run->job.scenario->model, run->job.scenario->cluster,
+                              &opts, &set, err);
+    if (st == LUO_OK) st = luo_run_making(run, set, false, seconds, err);
+    luo_arena_free(arena);
     return st;
 }
 
@@ -89,24 +89,25 @@ static luo_status closed_form(void *run, const luo_plan *plan, double *seconds, 
     luo_run *r = run;
     const luo_step_in in = {r->job.scenario->model, r->job.scenario->cluster,
                                  &r->job.scenario->stack, luo_run_tokens(r, plan), r->health.rate};
-    luo_step_cost x = {.step = INFINITY};
-    if (luo_plan_step_knows(plan)) LUO_TRY(luo_plan_step(r->scratch, &in, plan, &x, err));
-    *seconds = x.step;
+    luo_step_cost cost = {.step = INFINITY};
+    if (luo_plan_step_knows(plan)) LUO_TRY(luo_plan_step(r->scratch, &in, plan, &cost, err));
+    *seconds = cost.step;
     return LUO_OK;
 }
 
-void luo_run_set_judge(luo_run *r)
+void luo_run_set_judge(luo_run *run)
 {
-    luo_judge_free(&r->decision.judge);
-    r->decision.judge = (luo_judge){
-        .simulator = r->job.opts->simulator,
-        .model = r->job.scenario->model,
-        .cluster = r->job.scenario->cluster,
-        .stack = &r->job.scenario->stack,
-        .bucket = luo_run_bucket(r),
-        .load = luo_run_load(r->job.scenario, r->clock.step),
-        .interrupted = r->job.opts->interrupted,
-        .comm = r->job.opts->simulator == r->backend.table ? r->job.opts->comm : LUO_COMM_FLOW};
+    luo_judge_free(&run->decision.judge);
+    run->decision.judge =
+        (luo_judge){.simulator = run->job.opts->simulator,
+                    .model = run->job.scenario->model,
+                    .cluster = run->job.scenario->cluster,
+                    .stack = &run->job.scenario->stack,
+                    .bucket = luo_run_bucket(run),
+                    .load = luo_run_load(run->job.scenario, run->clock.step),
+                    .interrupted = run->job.opts->interrupted,
+                    .comm = run->job.opts->simulator == run->backend.table ? run->job.opts->comm
+                                                                           : LUO_COMM_FLOW};
 }
 
 bool luo_run_judges(const luo_run *run)
@@ -128,9 +129,9 @@ static bool by_closed_form(const luo_run *run)
 static bool node_is_whole(const luo_run *run, int32_t device)
 {
     const luo_cluster *cluster = run->job.scenario->cluster;
-    const luo_node *n = &cluster->nodes[cluster->devices[device].node];
-    for (int32_t s = 0; s < cluster->groups[n->group].devices_per_node; s++)
-        if (!run->health.usable[n->first_device + s]) return false;
+    const luo_node *node = &cluster->nodes[cluster->devices[device].node];
+    for (int32_t s = 0; s < cluster->groups[node->group].devices_per_node; s++)
+        if (!run->health.usable[node->first_device + s]) return false;
     return true;
 }
 
@@ -181,37 +182,37 @@ static int64_t count_micro_batches(const luo_used_plan *used, const luo_plan *ba
     return luo_plan_sequences(used->plan) / base->micro_batch_sequences;
 }
 
-luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
+luo_snapshot luo_run_snapshot(luo_run *run, int trigger)
 {
-    const luo_used_plan *used = luo_run_plan(&r->plans);
-    fill_rates(r);
-    return (luo_snapshot){.scenario = r->job.scenario,
-                          .spec = r->job.spec,
-                          .base = luo_run_plan_of(r->plans.list[0]),
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    fill_rates(run);
+    return (luo_snapshot){.scenario = run->job.scenario,
+                          .spec = run->job.spec,
+                          .base = luo_run_plan_of(run->plans.list[0]),
                           .plan = luo_run_plan_of(used),
                           .trigger = trigger,
-                          .rate = r->health.rate,
-                          .leaving = luo_events_leaving(r->clock.events),
-                          .predicted_s = r->health.has_predicted ? r->health.predicted : NULL,
+                          .rate = run->health.rate,
+                          .leaving = luo_events_leaving(run->clock.events),
+                          .predicted_s = run->health.has_predicted ? run->health.predicted : NULL,
                           .micro_batches =
-                              count_micro_batches(used, luo_run_plan_of(r->plans.list[0])),
+                              count_micro_batches(used, luo_run_plan_of(run->plans.list[0])),
                           .sequence_tokens = used->sequence_tokens,
-                          .expected_s = expected_s(&r->clock),
-                          .failure_s = failure_s(r),
-                          .memory_factor = r->decision.memory_factor,
-                          .issue_order = r->backend.table->caps & LUO_CAP_ISSUE_ORDER,
-                          .candidate = r->health.reentry.candidate,
-                          .plan_lengths = r->lengths ? luo_run_lengths_again : NULL,
-                          .keep = r->arena,
-                          .memory = &r->decision.memory,
+                          .expected_s = expected_s(&run->clock),
+                          .failure_s = failure_s(run),
+                          .memory_factor = run->decision.memory_factor,
+                          .issue_order = run->backend.table->caps & LUO_CAP_ISSUE_ORDER,
+                          .candidate = run->health.reentry.candidate,
+                          .plan_lengths = run->lengths ? luo_run_lengths_again : NULL,
+                          .keep = run->arena,
+                          .memory = &run->decision.memory,
                           .specialize_s = specialize_s,
                           .restart_s = restart_s,
                           .setback_s = setback_s,
-                          .step_s = luo_run_judges(r)   ? simulated_step
-                                    : by_closed_form(r) ? closed_form
-                                                        : NULL,
-                          .closed_form = by_closed_form(r),
-                          .run = r};
+                          .step_s = luo_run_judges(run)   ? simulated_step
+                                    : by_closed_form(run) ? closed_form
+                                                          : NULL,
+                          .closed_form = by_closed_form(run),
+                          .run = run};
 }
 
 luo_status luo_run_ask(luo_run *run, int trigger, luo_decision *out, double *seconds, luo_err *err)
@@ -249,11 +250,12 @@ luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *lea
     return run->decision.acting->decide(run->scratch, &then, out, err);
 }
 
-bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds)
+bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *decision, double seconds)
 {
     if (job->spec->plan_mode != LUO_PLAN_AUTO) return job->spec->plan_mode == LUO_PLAN_SYNC;
-    if (!(d->old_s > 0) || d->new_s < 0) return false;
-    if (isinf(d->old_s)) return true;
-    const double steps = ceil(seconds / d->old_s); /* that the old plan would make meanwhile */
-    return seconds + steps * d->new_s < steps * d->old_s;
+    if (!(decision->old_s > 0) || decision->new_s < 0) return false;
+    if (isinf(decision->old_s)) return true;
+    const double steps =
+        ceil(seconds / decision->old_s); /* that the old plan would make meanwhile */
+    return seconds + steps * decision->new_s < steps * decision->old_s;
 }

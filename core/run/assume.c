@@ -230,10 +230,11 @@ static void profiles(list *l, const luo_run_job *job)
         for (int32_t before = 0; before < k; before++)
             seen |= luo_device_kind_profile(cluster, before) == profile;
         for (int32_t i = 0; !seen && i < profile->nvalues; i++) {
-            const luo_value *v = &profile->values[i];
-            if (v->provenance != LUO_FROM_REPORTED && v->provenance != LUO_FROM_CHOSEN) continue;
-            say(l, "profile %s: %s %g (%s; %s)", profile->name, v->name, v->value,
-                v->provenance == LUO_FROM_CHOSEN ? "chosen" : "reported", v->source);
+            const luo_value *value = &profile->values[i];
+            if (value->provenance != LUO_FROM_REPORTED && value->provenance != LUO_FROM_CHOSEN)
+                continue;
+            say(l, "profile %s: %s %g (%s; %s)", profile->name, value->name, value->value,
+                value->provenance == LUO_FROM_CHOSEN ? "chosen" : "reported", value->source);
         }
     }
 }

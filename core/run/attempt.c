@@ -20,16 +20,16 @@ static bool is_last(const luo_run *run, double step_s)
  * from one before to two after each event. */
 static bool wants_trace(const luo_run *run)
 {
-    const luo_trace_steps *t = &run->job.opts->trace;
+    const luo_trace_steps *steps = &run->job.opts->trace;
     if (!run->job.sink->ops || luo_run_plan(&run->plans)->operations >
                                    (double)luo_work_most(run->job.opts->work, LUO_WORK_OPERATIONS))
         return false;
-    switch (t->kind) {
+    switch (steps->kind) {
     case LUO_TRACE_NONE: return false;
     case LUO_TRACE_ALL: return true;
     case LUO_TRACE_LIST:
-        for (int32_t i = 0; i < t->nranges; i++)
-            if (run->clock.step >= t->ranges[i].lo && run->clock.step < t->ranges[i].hi)
+        for (int32_t i = 0; i < steps->nranges; i++)
+            if (run->clock.step >= steps->ranges[i].lo && run->clock.step < steps->ranges[i].hi)
                 return true;
         return false;
     case LUO_TRACE_AUTO: break;

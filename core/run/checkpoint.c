@@ -26,10 +26,10 @@ static int32_t most_on_node(const luo_cluster *cluster, const luo_used_plan *use
 {
     int32_t most = 0, n = 0, last = -1;
     for (int32_t i = 0; i < used->ndev; i++) {
-        const luo_device *d = &cluster->devices[used->dev[i]];
-        if (d->group != g) continue;
-        n = d->node == last ? n + 1 : 1;
-        last = d->node;
+        const luo_device *device = &cluster->devices[used->dev[i]];
+        if (device->group != g) continue;
+        n = device->node == last ? n + 1 : 1;
+        last = device->node;
         if (n > most) most = n;
     }
     return most;
@@ -56,15 +56,17 @@ double luo_ckpt_failure_rate(const luo_run *run)
     const luo_used_plan *used = luo_run_plan(&run->plans);
     double rate = 0;
     for (int32_t i = 0; i < run->job.scenario->nprocesses; i++) {
-        const luo_arrivals *p = &run->job.scenario->processes[i];
+        const luo_arrivals *arrivals = &run->job.scenario->processes[i];
         luo_target target;
-        double each = luo_event_traits_of(p->kind).loss == LUO_LOSS_GONE ? 1 / p->mean_s : 0;
-        for (int32_t k = 0; k < p->ncauses; k++)
-            if (luo_event_traits_of(p->causes[k].kind).loss == LUO_LOSS_GONE)
-                each += (double)p->causes[k].count / (p->observed_devices * p->observed_s);
+        double each =
+            luo_event_traits_of(arrivals->kind).loss == LUO_LOSS_GONE ? 1 / arrivals->mean_s : 0;
+        for (int32_t k = 0; k < arrivals->ncauses; k++)
+            if (luo_event_traits_of(arrivals->causes[k].kind).loss == LUO_LOSS_GONE)
+                each += (double)arrivals->causes[k].count /
+                        (arrivals->observed_devices * arrivals->observed_s);
         const size_t mark = luo_arena_mark(run->scratch);
-        if (luo_target_parse(run->scratch, run->job.scenario->cluster, p->target, &target, NULL) !=
-            LUO_OK)
+        if (luo_target_parse(run->scratch, run->job.scenario->cluster, arrivals->target, &target,
+                             NULL) != LUO_OK)
             continue;
         for (int32_t k = 0; k < target.choices->ndev; k++)
             if (used->member[target.choices->dev[k]]) rate += each;
@@ -102,28 +104,28 @@ luo_status luo_ckpt_check_room(const luo_run *run, const luo_used_plan *used, lu
 
 luo_status luo_ckpt_init(luo_run *run, luo_err *err)
 {
-    luo_ckpt *k = &run->ledger.ckpt;
-    *k = (luo_ckpt){.valid_plan = -1,
-                    .every_s = INFINITY,
-                    .down_s = LUO_NEW_N(run->arena, double, run->job.scenario->cluster->nnodes)};
-    if (!k->down_s) return luo_err_nomem(err);
-    for (int32_t n = 0; n < run->job.scenario->cluster->nnodes; n++) k->down_s[n] = -1;
+    luo_ckpt *ckpt = &run->ledger.ckpt;
+    *ckpt = (luo_ckpt){.valid_plan = -1,
+                       .every_s = INFINITY,
+                       .down_s = LUO_NEW_N(run->arena, double, run->job.scenario->cluster->nnodes)};
+    if (!ckpt->down_s) return luo_err_nomem(err);
+    for (int32_t n = 0; n < run->job.scenario->cluster->nnodes; n++) ckpt->down_s[n] = -1;
     if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_STEPS)
-        k->every_steps = run->job.scenario->checkpoint.every_steps;
+        ckpt->every_steps = run->job.scenario->checkpoint.every_steps;
     if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_S)
-        k->every_s = run->job.scenario->checkpoint.every_s;
+        ckpt->every_s = run->job.scenario->checkpoint.every_s;
     if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
         const double rate = luo_ckpt_failure_rate(run);
         if (rate > 0)
-            k->every_s = sqrt(2 * luo_run_plan(&run->plans)->write_s / rate);
+            ckpt->every_s = sqrt(2 * luo_run_plan(&run->plans)->write_s / rate);
         else
             LUO_TRY(luo_run_warn(run, err,
                                  "checkpoint `auto` writes none: no random process of the "
                                  "scenario makes devices fail"));
     }
-    k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !run->job.policy->bound;
-    k->next_step = k->every_steps;
-    k->next_s = k->every_s;
+    ckpt->on = (ckpt->every_steps > 0 || ckpt->every_s < INFINITY) && !run->job.policy->bound;
+    ckpt->next_step = ckpt->every_steps;
+    ckpt->next_s = ckpt->every_s;
     return luo_ckpt_check_room(run, luo_run_plan(&run->plans), err);
 }
 
@@ -163,30 +165,30 @@ luo_status luo_ckpt_write(luo_run *run, luo_err *err)
 
 static luo_status start_write(luo_run *run, luo_err *err)
 {
-    luo_ckpt *k = &run->ledger.ckpt;
+    luo_ckpt *ckpt = &run->ledger.ckpt;
     const luo_used_plan *used = luo_run_plan(&run->plans);
     if (run->job.scenario->checkpoint.blocking || run->job.real) return luo_ckpt_write(run, err);
     set_next(run);
-    k->writing = true;
-    k->writes++;
-    k->writing_step = run->clock.step;
-    k->writing_plan = run->plans.running;
-    k->writing_from_s = run->clock.t_s;
-    k->done_s = run->clock.t_s + used->write_s;
-    return luo_run_timeline(run, LUO_SPAN_CHECKPOINT, run->clock.t_s, k->done_s, false, false,
+    ckpt->writing = true;
+    ckpt->writes++;
+    ckpt->writing_step = run->clock.step;
+    ckpt->writing_plan = run->plans.running;
+    ckpt->writing_from_s = run->clock.t_s;
+    ckpt->done_s = run->clock.t_s + used->write_s;
+    return luo_run_timeline(run, LUO_SPAN_CHECKPOINT, run->clock.t_s, ckpt->done_s, false, false,
                             used->state_bytes, err);
 }
 
 luo_status luo_ckpt_boundary(luo_run *run, luo_err *err)
 {
-    luo_ckpt *k = &run->ledger.ckpt;
-    if (!k->on) return LUO_OK;
-    if (k->writing && k->done_s <= run->clock.t_s)
-        LUO_TRY(
-            become_valid(&run->ledger, k->writing_step, k->writing_plan, k->writing_from_s, err));
-    if (k->writing || run->clock.step == k->valid_step) return LUO_OK;
-    const bool due =
-        (k->every_steps > 0 && run->clock.step >= k->next_step) || run->clock.t_s >= k->next_s;
+    luo_ckpt *ckpt = &run->ledger.ckpt;
+    if (!ckpt->on) return LUO_OK;
+    if (ckpt->writing && ckpt->done_s <= run->clock.t_s)
+        LUO_TRY(become_valid(&run->ledger, ckpt->writing_step, ckpt->writing_plan,
+                             ckpt->writing_from_s, err));
+    if (ckpt->writing || run->clock.step == ckpt->valid_step) return LUO_OK;
+    const bool due = (ckpt->every_steps > 0 && run->clock.step >= ckpt->next_step) ||
+                     run->clock.t_s >= ckpt->next_s;
     return due ? start_write(run, err) : LUO_OK;
 }
 
@@ -282,26 +284,27 @@ double luo_ckpt_read_seconds(const luo_run *run)
 
 double luo_ckpt_setback_s(const luo_run *run, double step_s, double failure_s)
 {
-    const luo_ckpt *k = &run->ledger.ckpt;
-    const double steps_s = k->every_steps > 0 ? (double)k->every_steps * step_s : (double)INFINITY;
+    const luo_ckpt *ckpt = &run->ledger.ckpt;
+    const double steps_s =
+        ckpt->every_steps > 0 ? (double)ckpt->every_steps * step_s : (double)INFINITY;
     const double lost_s =
-        k->on ? fmin(steps_s, k->every_s) / 2 : luo_account_open_s(&run->ledger) + failure_s;
+        ckpt->on ? fmin(steps_s, ckpt->every_s) / 2 : luo_account_open_s(&run->ledger) + failure_s;
     return luo_ckpt_read_seconds(run) + lost_s;
 }
 
 int64_t luo_ckpt_restore(luo_run *run, double *read_s)
 {
-    luo_ckpt *k = &run->ledger.ckpt;
-    k->writing = false;
+    luo_ckpt *ckpt = &run->ledger.ckpt;
+    ckpt->writing = false;
     if (is_lost(run)) {
-        k->valid_plan = -1;
-        k->valid_step = run->clock.first_step;
-        k->next_step = k->valid_step + k->every_steps;
+        ckpt->valid_plan = -1;
+        ckpt->valid_step = run->clock.first_step;
+        ckpt->next_step = ckpt->valid_step + ckpt->every_steps;
     }
     *read_s = luo_ckpt_read_seconds(run);
-    if (k->valid_plan >= 0 && run->job.scenario->checkpoint.target == LUO_TARGET_PEER) {
-        k->valid_plan = run->plans.running;
-        k->valid_from_s = run->clock.t_s;
+    if (ckpt->valid_plan >= 0 && run->job.scenario->checkpoint.target == LUO_TARGET_PEER) {
+        ckpt->valid_plan = run->plans.running;
+        ckpt->valid_from_s = run->clock.t_s;
     }
-    return k->valid_step;
+    return ckpt->valid_step;
 }

@@ -59,26 +59,26 @@ static int32_t find_needs(const luo_role *role, const int32_t *segment_of, const
     return n;
 }
 
-static luo_status make_needs(luo_walk *w)
+static luo_status make_needs(luo_walk *walk)
 {
-    const luo_role *role = w->role;
-    const int32_t *segment_of = w->segment_of;
+    const luo_role *role = walk->role;
+    const int32_t *segment_of = walk->segment_of;
     int32_t n = 0;
-    for (int32_t i = 0; i < role->ninstr; i++) w->stops[i].exported = -1;
+    for (int32_t i = 0; i < role->ninstr; i++) walk->stops[i].exported = -1;
     for (int32_t i = 0; i < role->ninstr; i++) {
-        const int32_t first = w->stops[i].first_need = n;
-        n += find_needs(role, segment_of, &role->instr[i], w->needs + n);
-        if (n - first > w->most_needs) w->most_needs = n - first;
+        const int32_t first = walk->stops[i].first_need = n;
+        n += find_needs(role, segment_of, &role->instr[i], walk->needs + n);
+        if (n - first > walk->most_needs) walk->most_needs = n - first;
         for (int32_t k = first; k < n; k++) {
-            const int32_t id = w->needs[k].id;
+            const int32_t id = walk->needs[k].id;
             if (segment_of[id] == segment_of[i]) continue;
-            if (w->stops[id].exported < 0) w->stops[id].exported = w->nexported++;
-            w->needs[k].exported = w->stops[id].exported;
+            if (walk->stops[id].exported < 0) walk->stops[id].exported = walk->nexported++;
+            walk->needs[k].exported = walk->stops[id].exported;
         }
-        w->stops[i].at_start = role->instr[i].at_start;
-        w->stops[i].computes = luo_instr_lane(&role->instr[i]) == LUO_STREAM_COMPUTE;
+        walk->stops[i].at_start = role->instr[i].at_start;
+        walk->stops[i].computes = luo_instr_lane(&role->instr[i]) == LUO_STREAM_COMPUTE;
     }
-    w->stops[role->ninstr].first_need = n;
+    walk->stops[role->ninstr].first_need = n;
     return LUO_OK;
 }
 
@@ -91,25 +91,25 @@ static bool stays(const luo_instr *in)
            !luo_instr_goes_ahead(in);
 }
 
-static luo_status list_ahead(luo_arena *arena, luo_walk *w)
+static luo_status list_ahead(luo_arena *arena, luo_walk *walk)
 {
-    const luo_role *role = w->role;
+    const luo_role *role = walk->role;
     bool all = true;
     int32_t n = 0;
     for (int32_t i = 0; i < role->ninstr; i++) {
         all &= !stays(&role->instr[i]);
         n += luo_instr_goes_ahead(&role->instr[i]);
     }
-    w->first_ahead = LUO_NEW_N(arena, int32_t, role->nseg + 1);
-    w->ahead = LUO_NEW_N(arena, int32_t, n);
-    if (!w->first_ahead || !w->ahead) return LUO_ENOMEM;
+    walk->first_ahead = LUO_NEW_N(arena, int32_t, role->nseg + 1);
+    walk->ahead = LUO_NEW_N(arena, int32_t, n);
+    if (!walk->first_ahead || !walk->ahead) return LUO_ENOMEM;
     n = 0;
     for (int32_t s = 0; s < role->nseg; s++) {
         for (int32_t i = role->seg[s].first; all && i < role->seg[s].first + role->seg[s].n; i++) {
-            w->stops[i].ahead = luo_instr_goes_ahead(&role->instr[i]);
-            if (w->stops[i].ahead) w->ahead[n++] = i;
+            walk->stops[i].ahead = luo_instr_goes_ahead(&role->instr[i]);
+            if (walk->stops[i].ahead) walk->ahead[n++] = i;
         }
-        w->first_ahead[s + 1] = n;
+        walk->first_ahead[s + 1] = n;
     }
     return LUO_OK;
 }
@@ -117,14 +117,14 @@ static luo_status list_ahead(luo_arena *arena, luo_walk *w)
 /* ---- calls that begin before Post ---- */
 
 /* Of what it waits for in Post all has begun when it may: calls alone, listed before it. */
-static bool follows_calls(const luo_walk *w, const luo_segment *post, int32_t i)
+static bool follows_calls(const luo_walk *walk, const luo_segment *post, int32_t i)
 {
-    const luo_instr *in = &w->role->instr[i];
+    const luo_instr *in = &walk->role->instr[i];
     int32_t listed = 0;
     for (int32_t k = post->first; k < i; k++) {
-        const bool is_listed = listed < w->ncalls && w->call[listed] == k;
+        const bool is_listed = listed < walk->ncalls && walk->call[listed] == k;
         listed += is_listed;
-        if (!is_listed && w->role->instr[k].op == in->op) return false;
+        if (!is_listed && walk->role->instr[k].op == in->op) return false;
         for (int32_t d = 0; d < in->ndep && !is_listed; d++)
             if (in->dep[d] == k) return false;
     }
@@ -133,11 +133,11 @@ static bool follows_calls(const luo_walk *w, const luo_segment *post, int32_t i)
 
 /* Calls of a device begin in their order, so the first that has to stand in Post ends the list; and
  * so does any that tasks make themselves (ZeRO-2 and 3), which stand before it. */
-static luo_status list_calls(luo_arena *arena, luo_walk *w)
+static luo_status list_calls(luo_arena *arena, luo_walk *walk)
 {
-    const luo_role *role = w->role;
-    w->call = LUO_NEW_N(arena, int32_t, role->ninstr);
-    if (!w->call) return LUO_ENOMEM;
+    const luo_role *role = walk->role;
+    walk->call = LUO_NEW_N(arena, int32_t, role->ninstr);
+    if (!walk->call) return LUO_ENOMEM;
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
         if (luo_instr_is_call(in) && luo_phase_in_task(in->phase)) return LUO_OK;
@@ -148,8 +148,8 @@ static luo_status list_calls(luo_arena *arena, luo_walk *w)
         for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
             const luo_instr *in = &role->instr[i];
             if (!luo_instr_is_call(in)) continue;
-            if (!luo_instr_runs_beside(role, in) || !follows_calls(w, seg, i)) return LUO_OK;
-            w->call[w->ncalls++] = i;
+            if (!luo_instr_runs_beside(role, in) || !follows_calls(walk, seg, i)) return LUO_OK;
+            walk->call[walk->ncalls++] = i;
         }
     }
     return LUO_OK;
@@ -159,18 +159,19 @@ luo_status luo_walk_make(luo_arena *arena, const luo_role *role, bool early, con
 {
     int32_t deps = 0;
     for (int32_t i = 0; i < role->ninstr; i++) deps += role->instr[i].ndep;
-    luo_walk *w = LUO_NEW(arena, luo_walk);
-    if (!w) return LUO_ENOMEM;
-    *w = (luo_walk){.role = role, .stops = LUO_NEW_N(arena, stop, role->ninstr + 1),
-                    .needs = LUO_NEW_N(arena, need, deps),
-                    .segment_of = LUO_NEW_N(arena, int32_t, role->ninstr)};
-    if (!w->stops || !w->needs || !w->segment_of) return LUO_ENOMEM;
+    luo_walk *walk = LUO_NEW(arena, luo_walk);
+    if (!walk) return LUO_ENOMEM;
+    *walk = (luo_walk){.role = role,
+                       .stops = LUO_NEW_N(arena, stop, role->ninstr + 1),
+                       .needs = LUO_NEW_N(arena, need, deps),
+                       .segment_of = LUO_NEW_N(arena, int32_t, role->ninstr)};
+    if (!walk->stops || !walk->needs || !walk->segment_of) return LUO_ENOMEM;
     for (int32_t s = 0; s < role->nseg; s++)
-        for (int32_t i = 0; i < role->seg[s].n; i++) w->segment_of[role->seg[s].first + i] = s;
-    if (early) LUO_TRY(list_calls(arena, w));
-    LUO_TRY(list_ahead(arena, w));
-    *out = w;
-    return make_needs(w);
+        for (int32_t i = 0; i < role->seg[s].n; i++) walk->segment_of[role->seg[s].first + i] = s;
+    if (early) LUO_TRY(list_calls(arena, walk));
+    LUO_TRY(list_ahead(arena, walk));
+    *out = walk;
+    return make_needs(walk);
 }
 
 /* ---- the walk ---- */
@@ -203,18 +204,18 @@ static bool is_later(place a, place b)
  * that waits for nothing a task of this device does, and all behind it, stand in Post. */
 static luo_status place_calls(tour *t, luo_arena *scratch)
 {
-    const luo_walk *w = t->walk;
-    int32_t *last = LUO_NEW_N(scratch, int32_t, w->role->nseg); /* task + 1 */
-    t->behind = LUO_NEW_N(scratch, place, w->ncalls);
+    const luo_walk *walk = t->walk;
+    int32_t *last = LUO_NEW_N(scratch, int32_t, walk->role->nseg); /* task + 1 */
+    t->behind = LUO_NEW_N(scratch, place, walk->ncalls);
     if (!last || !t->behind) return LUO_ENOMEM;
     for (int32_t k = 0; k < t->program->ntask; k++) last[t->program->tasks[k].seg] = k + 1;
     place at = {-1, -1};
-    for (int32_t c = 0; c < w->ncalls; c++) {
-        const luo_instr *in = &w->role->instr[w->call[c]];
+    for (int32_t c = 0; c < walk->ncalls; c++) {
+        const luo_instr *in = &walk->role->instr[walk->call[c]];
         for (int32_t k = 0; k < in->ndep; k++) {
-            const int32_t s = w->segment_of[in->dep[k]];
+            const int32_t s = walk->segment_of[in->dep[k]];
             const place of = {last[s] - 1, in->dep[k]};
-            if (luo_phase_in_task(w->role->seg[s].phase) && is_later(of, at)) at = of;
+            if (luo_phase_in_task(walk->role->seg[s].phase) && is_later(of, at)) at = of;
         }
         if (at.task < 0) break;
         t->behind[t->ncalls++] = at;
@@ -307,15 +308,17 @@ static luo_status issue_calls(tour *t, place now)
  * of the next task. */
 static luo_status issue_ahead(tour *t, int32_t k)
 {
-    const luo_walk *w = t->walk;
+    const luo_walk *walk = t->walk;
     const luo_run_task *now = &t->program->tasks[k], *next = now + 1;
-    for (int32_t a = w->first_ahead[now->seg]; a < w->first_ahead[now->seg + 1]; a++) {
-        if (k == 0) LUO_TRY(issue(t, k, w->ahead[a], false));
-        else keep(t, w->ahead[a], now->micro_batch, t->next[w->ahead[a]]);
+    for (int32_t a = walk->first_ahead[now->seg]; a < walk->first_ahead[now->seg + 1]; a++) {
+        if (k == 0)
+            LUO_TRY(issue(t, k, walk->ahead[a], false));
+        else
+            keep(t, walk->ahead[a], now->micro_batch, t->next[walk->ahead[a]]);
     }
     if (k + 1 == t->program->ntask) return LUO_OK;
-    for (int32_t a = w->first_ahead[next->seg]; a < w->first_ahead[next->seg + 1]; a++)
-        LUO_TRY(submit(t, k + 1, w->ahead[a], true, &t->next[w->ahead[a]]));
+    for (int32_t a = walk->first_ahead[next->seg]; a < walk->first_ahead[next->seg + 1]; a++)
+        LUO_TRY(submit(t, k + 1, walk->ahead[a], true, &t->next[walk->ahead[a]]));
     return LUO_OK;
 }
 

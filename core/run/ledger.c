@@ -164,11 +164,11 @@ static luo_status add_comm(luo_run *run, luo_used_plan *used, const luo_step_res
         }
     }
     for (int32_t i = 0; i < result->ncomm && i < used->ncomm; i++) {
-        const luo_comm_use *c = &result->comm[i];
-        used->comm[i].calls += times * c->calls;
-        used->comm[i].bytes += times * c->bytes;
-        used->comm[i].busy_s += (double)times * c->busy_s;
-        used->comm[i].exposed_s += (double)times * c->exposed_s;
+        const luo_comm_use *use = &result->comm[i];
+        used->comm[i].calls += times * use->calls;
+        used->comm[i].bytes += times * use->bytes;
+        used->comm[i].busy_s += (double)times * use->busy_s;
+        used->comm[i].exposed_s += (double)times * use->exposed_s;
     }
     return LUO_OK;
 }
@@ -316,15 +316,15 @@ void luo_account_mean(const luo_account *account, double seconds, luo_parts *out
 luo_status luo_account_step(luo_run *run, const luo_step_result *result, double start_s,
                             double end_s, luo_err *err)
 {
-    luo_account *a = &run->ledger.account;
+    luo_account *account = &run->ledger.account;
     luo_used_plan *used = luo_run_plan(&run->plans);
-    luo_share *to = run->ledger.ckpt.writing ? &a->fresh : &a->open;
+    luo_share *to = run->ledger.ckpt.writing ? &account->fresh : &account->open;
     /* with real time the way to the ranks belongs to the step: everybody waits, a bubble */
     const double seconds = end_s - start_s;
     luo_parts mean;
     LUO_TRY(luo_account_repeats(run, result) ? repeat_step(run, result, start_s, end_s, err)
                                              : new_step(run, result, start_s, end_s, err));
-    luo_account_mean(a, seconds, &mean);
+    luo_account_mean(account, seconds, &mean);
     luo_parts_add(&to->parts, &mean, 1);
     to->seconds += seconds;
     to->flops += used->flops;
@@ -332,7 +332,7 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
     to->imbalance += used->imbalance;
     to->steps++;
     to->tokens += used->tokens;
-    a->tokens += used->tokens;
+    account->tokens += used->tokens;
     used->steps++;
     used->step_s = seconds;
     return keep_seconds(run, seconds, err);
@@ -368,19 +368,20 @@ static void unsafe(luo_account *account, int64_t gone)
 
 void luo_account_rollback(luo_run *run, int64_t step)
 {
-    luo_account *a = &run->ledger.account;
+    luo_account *account = &run->ledger.account;
     if (step < run->ledger.tries.from) { /* even the checkpoint is gone */
-        unsafe(a, run->ledger.tries.from - step);
+        unsafe(account, run->ledger.tries.from - step);
         if (run->ledger.tries.to > run->ledger.done_before)
             run->ledger.done_before = run->ledger.tries.to;
         luo_tries_clear(&run->ledger.tries, step);
-        luo_tally_free(&a->safe_s); /* without data: all, as there is one checkpoint at a time */
+        luo_tally_free(
+            &account->safe_s); /* without data: all, as there is one checkpoint at a time */
     }
-    luo_tally_free(&a->open_s);
-    luo_tally_free(&a->fresh_s);
-    a->span[LUO_SPAN_STEP] += a->open.seconds + a->fresh.seconds;
-    a->redone += a->open.steps + a->fresh.steps;
-    a->open = a->fresh = (luo_share){0};
+    luo_tally_free(&account->open_s);
+    luo_tally_free(&account->fresh_s);
+    account->span[LUO_SPAN_STEP] += account->open.seconds + account->fresh.seconds;
+    account->redone += account->open.steps + account->fresh.steps;
+    account->open = account->fresh = (luo_share){0};
     run->clock.step = step;
 }
 

@@ -13,12 +13,12 @@ static bool uses_emptied(const luo_run_health *health, const luo_used_plan *used
     return false;
 }
 
-static luo_status list_dead(luo_arena *a, const luo_run *run, int32_t **dead, int32_t *n,
+static luo_status list_dead(luo_arena *arena, const luo_run *run, int32_t **dead, int32_t *n,
                             luo_err *err)
 {
     const int32_t ndevices = run->job.scenario->cluster->ndevices;
     *n = 0;
-    *dead = LUO_NEW_N(a, int32_t, ndevices);
+    *dead = LUO_NEW_N(arena, int32_t, ndevices);
     if (!*dead) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++)
         if (!run->health.usable[d] || run->health.emptied[d]) (*dead)[(*n)++] = d;
@@ -26,23 +26,25 @@ static luo_status list_dead(luo_arena *a, const luo_run *run, int32_t **dead, in
 }
 
 /* Traffic by kind of link, and who sends most. */
-static luo_status describe(luo_arena *a, const luo_run *run, const luo_switch *sw,
+static luo_status describe(luo_arena *arena, const luo_run *run, const luo_switch *sw,
                            luo_row_switch *row, luo_err *err)
 {
     const luo_cluster *cluster = run->job.scenario->cluster;
-    int64_t *sent = LUO_NEW_N(a, int64_t, cluster->ndevices);
+    int64_t *sent = LUO_NEW_N(arena, int64_t, cluster->ndevices);
     if (!sent) return luo_err_nomem(err);
     row->bytes_local = sw->local_bytes;
     row->messages = sw->npair;
     row->max_sender = -1;
     for (int32_t i = 0; i < sw->npair; i++) {
-        const luo_pair *p = &sw->pair[i];
-        const luo_device *src = &cluster->devices[p->src], *dst = &cluster->devices[p->dst];
-        if (src->node != dst->node) row->bytes_nic += p->bytes;
+        const luo_pair *pair = &sw->pair[i];
+        const luo_device *src = &cluster->devices[pair->src], *dst = &cluster->devices[pair->dst];
+        if (src->node != dst->node)
+            row->bytes_nic += pair->bytes;
         else if (cluster->groups[src->group].scale_up != LUO_SCALE_UP_NONE)
-            row->bytes_nvlink += p->bytes;
-        else row->bytes_pcie += p->bytes;
-        sent[p->src] += p->bytes;
+            row->bytes_nvlink += pair->bytes;
+        else
+            row->bytes_pcie += pair->bytes;
+        sent[pair->src] += pair->bytes;
     }
     for (int32_t d = 0; d < cluster->ndevices; d++) {
         if (sent[d] <= row->max_sender_bytes) continue;
@@ -96,22 +98,22 @@ luo_status luo_run_move(luo_run *run, const luo_used_plan *was, int32_t to, luo_
     if (uses_emptied(&run->health, now))
         return luo_err_set(err, LUO_ELOST, "a device of the new plan was gone and is back without "
                            "its state.");
-    luo_arena *a = luo_arena_new(1 << 20);
-    luo_status st = a ? LUO_OK : luo_err_nomem(err);
+    luo_arena *arena = luo_arena_new(1 << 20);
+    luo_status st = arena ? LUO_OK : luo_err_nomem(err);
     luo_switching moves = {0};
     int32_t *dead, ndead;
-    if (st == LUO_OK) st = list_dead(a, run, &dead, &ndead, err);
+    if (st == LUO_OK) st = list_dead(arena, run, &dead, &ndead, err);
     if (st == LUO_OK)
-        st = luo_switching_compile(a, was->plan, now->plan, run->job.scenario->model,
+        st = luo_switching_compile(arena, was->plan, now->plan, run->job.scenario->model,
                                    run->job.scenario->cluster, ndead, dead, &moves, err);
-    if (st == LUO_OK) st = describe(a, run, &moves.sw, row, err);
+    if (st == LUO_OK) st = describe(arena, run, &moves.sw, row, err);
     if (st == LUO_OK && moves.set) {
         const luo_recipe recipe = {.plan = now->plan, .from = was->plan, .ndead = ndead,
                                    .dead = dead, .sequence_tokens = now->sequence_tokens,
                                    .from_tokens = was->sequence_tokens};
         st = run_moves(run, moves.set, &recipe, row, broken, err);
     }
-    luo_arena_free(a);
+    luo_arena_free(arena);
     return st;
 }
 

@@ -29,23 +29,26 @@ luo_part luo_part_of(const luo_instr *in)
 /* What was the newest goes to the others. */
 static luo_status put_away(luo_arena *arena, struct luo_busy_list *list)
 {
-    luo_busy_chunk *c = list->last;
-    if (!c || c->n == CHUNK) {
-        c = luo_arena_alloc(arena, sizeof *c);
-        if (!c) return LUO_ENOMEM;
-        c->next = NULL;
-        c->n = 0;
-        if (list->last) list->last->next = c;
-        else list->first = c;
-        list->last = c;
+    luo_busy_chunk *chunk = list->last;
+    if (!chunk || chunk->n == CHUNK) {
+        chunk = luo_arena_alloc(arena, sizeof *chunk);
+        if (!chunk) return LUO_ENOMEM;
+        chunk->next = NULL;
+        chunk->n = 0;
+        if (list->last)
+            list->last->next = chunk;
+        else
+            list->first = chunk;
+        list->last = chunk;
     }
-    c->at[c->n++] = list->newest;
+    chunk->at[chunk->n++] = list->newest;
     return LUO_OK;
 }
 
-luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double end_s, int32_t tag)
+luo_status luo_ledger_add(luo_ledger *ledger, luo_part part, double start_s, double end_s,
+                          int32_t tag)
 {
-    struct luo_busy_list *list = &l->part[part];
+    struct luo_busy_list *list = &ledger->part[part];
     if (!(end_s > start_s)) return LUO_OK;
     if (list->n > 0) {
         if (list->newest.end == start_s && list->newest.tag == tag) {
@@ -53,7 +56,7 @@ luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double e
             return LUO_OK;
         }
         if (start_s < list->newest.start) list->unsorted = true;
-        LUO_TRY(put_away(l->arena, list));
+        LUO_TRY(put_away(ledger->arena, list));
     }
     list->newest = (luo_busy){start_s, end_s, tag};
     list->n++;
@@ -68,9 +71,10 @@ static int by_start(const void *a, const void *b)
     return (x->tag > y->tag) - (x->tag < y->tag);
 }
 
-static int32_t add_cut(luo_busy *out, int32_t n, const luo_busy *b, double end_s)
+static int32_t add_cut(luo_busy *out, int32_t n, const luo_busy *busy, double end_s)
 {
-    out[n] = (luo_busy){b->start > 0 ? b->start : 0, b->end < end_s ? b->end : end_s, b->tag};
+    out[n] = (luo_busy){busy->start > 0 ? busy->start : 0, busy->end < end_s ? busy->end : end_s,
+                        busy->tag};
     return n + (out[n].start < out[n].end);
 }
 
@@ -81,36 +85,36 @@ static luo_busy *flatten(const struct luo_busy_list *list, luo_arena *scratch, d
     luo_busy *out = luo_arena_alloc(scratch, (size_t)list->n * sizeof *out);
     *n = 0;
     if (!out) return NULL;
-    for (const luo_busy_chunk *c = list->first; c; c = c->next)
-        for (int32_t i = 0; i < c->n; i++) *n = add_cut(out, *n, &c->at[i], end_s);
+    for (const luo_busy_chunk *chunk = list->first; chunk; chunk = chunk->next)
+        for (int32_t i = 0; i < chunk->n; i++) *n = add_cut(out, *n, &chunk->at[i], end_s);
     *n = add_cut(out, *n, &list->newest, end_s);
     if (list->unsorted) qsort(out, (size_t)*n, sizeof *out, by_start);
     return out;
 }
 
-/* Time of a[0..n) not covered by cover[0..m), per tag. cover is ascending and disjoint. */
-static void add_exposed(const luo_busy *a, int32_t n, const luo_busy *cover, int32_t m,
+/* Time of busy[0..n) not covered by cover[0..m), per tag. cover is ascending and disjoint. */
+static void add_exposed(const luo_busy *busy, int32_t n, const luo_busy *cover, int32_t m,
                         double *exposed)
 {
     int32_t from = 0;
     for (int32_t i = 0; i < n; i++) {
-        if (a[i].tag < 0) continue;
-        while (from < m && cover[from].end <= a[i].start) from++;
+        if (busy[i].tag < 0) continue;
+        while (from < m && cover[from].end <= busy[i].start) from++;
         double hidden = 0;
-        for (int32_t k = from; k < m && cover[k].start < a[i].end; k++)
-            hidden += fmin(a[i].end, cover[k].end) - fmax(a[i].start, cover[k].start);
-        exposed[a[i].tag] += fmax(0, a[i].end - a[i].start - hidden);
+        for (int32_t k = from; k < m && cover[k].start < busy[i].end; k++)
+            hidden += fmin(busy[i].end, cover[k].end) - fmax(busy[i].start, cover[k].start);
+        exposed[busy[i].tag] += fmax(0, busy[i].end - busy[i].start - hidden);
     }
 }
 
 /* Appends [start, end) to the disjoint ascending list out[0..n). */
-static int32_t cover_add(luo_busy *out, int32_t n, const luo_busy *b)
+static int32_t cover_add(luo_busy *out, int32_t n, const luo_busy *busy)
 {
-    if (n > 0 && b->start <= out[n - 1].end) {
-        if (b->end > out[n - 1].end) out[n - 1].end = b->end;
+    if (n > 0 && busy->start <= out[n - 1].end) {
+        if (busy->end > out[n - 1].end) out[n - 1].end = busy->end;
         return n;
     }
-    out[n] = *b;
+    out[n] = *busy;
     return n + 1;
 }
 
@@ -125,10 +129,10 @@ static int32_t cover_union(const luo_busy *a, int32_t n, const luo_busy *b, int3
     return count;
 }
 
-static double cover_total(const luo_busy *a, int32_t n)
+static double cover_total(const luo_busy *busy, int32_t n)
 {
     double sum = 0;
-    for (int32_t i = 0; i < n; i++) sum += a[i].end - a[i].start;
+    for (int32_t i = 0; i < n; i++) sum += busy[i].end - busy[i].start;
     return sum;
 }
 
@@ -140,8 +144,8 @@ static double *part_of(luo_parts *parts, luo_part part)
     return at[part];
 }
 
-luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_s, luo_parts *out,
-                            double *exposed)
+luo_status luo_ledger_close(const luo_ledger *ledger, luo_arena *scratch, double end_s,
+                            luo_parts *out, double *exposed)
 {
     const size_t mark = luo_arena_mark(scratch);
     luo_parts parts = {0};
@@ -150,9 +154,9 @@ luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_
     int32_t ncover = 0, nwork = 0;
     double covered = 0;
     for (luo_part p = 0; p < LUO_PARTS; p++) {
-        if (l->part[p].n == 0) continue;
+        if (ledger->part[p].n == 0) continue;
         int32_t n = 0;
-        luo_busy *list = flatten(&l->part[p], scratch, end_s, &n);
+        luo_busy *list = flatten(&ledger->part[p], scratch, end_s, &n);
         luo_busy *merged = luo_arena_alloc(scratch, (size_t)(n + ncover) * sizeof *merged);
         if (!list || !merged) {
             luo_arena_reset(scratch, mark);
@@ -199,16 +203,16 @@ luo_parts luo_parts_mean(const luo_parts *parts, int32_t n)
     return m;
 }
 
-void luo_parts_add(luo_parts *to, const luo_parts *p, double factor)
+void luo_parts_add(luo_parts *to, const luo_parts *parts, double factor)
 {
-    to->compute_s += factor * p->compute_s;
-    to->recompute_s += factor * p->recompute_s;
-    to->tp_s += factor * p->tp_s;
-    to->ep_s += factor * p->ep_s;
-    to->cp_s += factor * p->cp_s;
-    to->pp_s += factor * p->pp_s;
-    to->dp_s += factor * p->dp_s;
-    to->move_s += factor * p->move_s;
-    to->io_s += factor * p->io_s;
-    to->bubble_s += factor * p->bubble_s;
+    to->compute_s += factor * parts->compute_s;
+    to->recompute_s += factor * parts->recompute_s;
+    to->tp_s += factor * parts->tp_s;
+    to->ep_s += factor * parts->ep_s;
+    to->cp_s += factor * parts->cp_s;
+    to->pp_s += factor * parts->pp_s;
+    to->dp_s += factor * parts->dp_s;
+    to->move_s += factor * parts->move_s;
+    to->io_s += factor * parts->io_s;
+    to->bubble_s += factor * parts->bubble_s;
 }

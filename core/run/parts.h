@@ -42,18 +42,19 @@ typedef struct luo_ledger { /* {.arena = a} is an empty one */
 /* The device is busy with `part` from start to end. tag >= 0: what the interval belongs to (for
  * `exposed` below); -1: nothing. Intervals may come in any order and overlap. Intervals of one part
  * and tag that touch become one. Errors: LUO_ENOMEM. Cost: O(1). */
-luo_status luo_ledger_add(luo_ledger *l, luo_part part, double start_s, double end_s, int32_t tag);
+luo_status luo_ledger_add(luo_ledger *ledger, luo_part part, double start_s, double end_s,
+                          int32_t tag);
 
 /* Shares of [0, end_s); what lies outside is cut off. exposed (NULL: not wanted): per tag, the time
  * in which an interval of the tag ran and the device did not compute is added.
  * Errors: LUO_ENOMEM. Cost: O(n), O(n log n) where intervals came out of order. */
-luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_s, luo_parts *out,
-                            double *exposed);
+luo_status luo_ledger_close(const luo_ledger *ledger, luo_arena *scratch, double end_s,
+                            luo_parts *out, double *exposed);
 
 /* Mean over n devices. Pre: n > 0. */
 luo_parts luo_parts_mean(const luo_parts *parts, int32_t n);
-/* Adds so many times p. */
-void luo_parts_add(luo_parts *to, const luo_parts *p, double factor);
+/* Adds so many times parts. */
+void luo_parts_add(luo_parts *to, const luo_parts *parts, double factor);
 /* Sum of the parts, bubble included. */
 double luo_parts_total(const luo_parts *parts);
 #endif

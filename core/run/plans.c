@@ -33,15 +33,15 @@ const luo_expert_load *luo_run_load(const luo_scenario *scenario, int64_t step)
 static luo_status check_plan(luo_run *run, const luo_plan *plan, luo_err *err)
 {
     luo_cluster now = *run->job.scenario->cluster;
-    luo_plan_finding *f;
+    luo_plan_finding *finding;
     int32_t n = 0;
     if (run->plans.n > 0) now.nhealth = 0;
     const luo_status st =
-        luo_plan_check(run->scratch, plan, run->job.scenario->model, &now, &f, &n);
+        luo_plan_check(run->scratch, plan, run->job.scenario->model, &now, &finding, &n);
     if (st == LUO_OK) return LUO_OK;
-    return n > 0
-               ? luo_err_set(err, f[0].st, "plan `%s` %s: %s", plan->name, f[0].pointer, f[0].text)
-               : luo_err_nomem(err);
+    return n > 0 ? luo_err_set(err, finding[0].st, "plan `%s` %s: %s", plan->name,
+                               finding[0].pointer, finding[0].text)
+                 : luo_err_nomem(err);
 }
 
 static luo_status warn_of_operations(luo_run *run, const luo_used_plan *used, luo_err *err)
@@ -284,25 +284,26 @@ luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens,
         return LUO_OK;
     }
     const size_t mark = luo_arena_mark(run->scratch);
-    luo_used_plan *u = LUO_NEW(run->arena, luo_used_plan);
+    luo_used_plan *used_plan = LUO_NEW(run->arena, luo_used_plan);
     luo_plan *copy;
-    luo_status st = u ? luo_plan_copy(run->arena, p, &copy, err) : luo_err_nomem(err);
-    if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens, .step_s = -1};
-    if (st == LUO_OK && run->lengths) st = make_frame(run, u, copy, err);
+    luo_status st = used_plan ? luo_plan_copy(run->arena, p, &copy, err) : luo_err_nomem(err);
+    if (st == LUO_OK)
+        *used_plan = (luo_used_plan){.hash = hash, .sequence_tokens = tokens, .step_s = -1};
+    if (st == LUO_OK && run->lengths) st = make_frame(run, used_plan, copy, err);
     if (st == LUO_OK) {
-        u->plan = copy;
+        used_plan->plan = copy;
         st = luo_plan_check_work(copy, run->job.opts->work, err);
     }
     if (st == LUO_OK) st = check_plan(run, copy, err);
-    if (st == LUO_OK) st = compile(run, u, run->plans.n, err);
-    if (st == LUO_OK) st = remember(run, u, err);
+    if (st == LUO_OK) st = compile(run, used_plan, run->plans.n, err);
+    if (st == LUO_OK) st = remember(run, used_plan, err);
     if (st == LUO_OK) {
         *index = run->plans.n - 1;
-        note_memory(&run->plans, u);
-        keep_within_limit(&run->plans, u);
-    } else if (u) {
-        luo_arena_free(u->arena);
-        luo_patterns_free(u->patterns);
+        note_memory(&run->plans, used_plan);
+        keep_within_limit(&run->plans, used_plan);
+    } else if (used_plan) {
+        luo_arena_free(used_plan->arena);
+        luo_patterns_free(used_plan->patterns);
     }
     luo_arena_reset(run->scratch, mark);
     return st;

@@ -13,7 +13,7 @@ static luo_used_plan *plan_of(const luo_run *run)
     return best;
 }
 
-static luo_status find_range(luo_run *run, const luo_used_plan *used, luo_run_summary *s,
+static luo_status find_range(luo_run *run, const luo_used_plan *used, luo_run_summary *summary,
                              luo_err *err)
 {
     const luo_scenario *sc = run->job.scenario;
@@ -32,13 +32,13 @@ static luo_status find_range(luo_run *run, const luo_used_plan *used, luo_run_su
                             err));
     LUO_TRY(luo_judge_draws(run->arena, &judge, used->set, dtype, NULL, run->job.opts->work,
                             sc->seed, run->job.opts->draws, draws, err));
-    s->range = range;
-    s->draws = draws;
-    s->ndraws = run->job.opts->draws;
+    summary->range = range;
+    summary->draws = draws;
+    summary->ndraws = run->job.opts->draws;
     return LUO_OK;
 }
 
-luo_status luo_run_range(luo_run *run, luo_run_summary *s, luo_err *err)
+luo_status luo_run_range(luo_run *run, luo_run_summary *summary, luo_err *err)
 {
     if (!run->job.opts->range || run->job.real || !(run->backend.table->caps & LUO_CAP_WHAT_IF) ||
         run->plans.n == 0)
@@ -48,7 +48,7 @@ luo_status luo_run_range(luo_run *run, luo_run_summary *s, luo_err *err)
     const bool kept = used->set != NULL;
     if (!kept && used->frame) return LUO_OK; /* programs of one batch, which are gone */
     LUO_TRY(luo_run_recompile(run, used, err));
-    const luo_status st = find_range(run, used, s, err);
+    const luo_status st = find_range(run, used, summary, err);
     if (!kept) luo_run_give_back(used);
     return st == LUO_ECANCELED ? LUO_OK : st; /* stopped while the run was ending */
 }

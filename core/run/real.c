@@ -41,14 +41,14 @@ static luo_status ask_state(luo_run *run, luo_state_action action, int64_t *step
 {
     const luo_used_plan *used = luo_run_plan(&run->plans);
     const luo_recipe recipe = luo_run_recipe(used);
-    const luo_state_request q = {.action = action,
-                                 .recipe = &recipe,
-                                 .programs = used->set,
-                                 .world = luo_events_world(run->clock.events),
-                                 .step = *step,
-                                 .info = &run->backend.info,
-                                 .processes = run->backend.running};
-    return run->backend.table->state(run->backend.state, &q, step, err);
+    const luo_state_request request = {.action = action,
+                                       .recipe = &recipe,
+                                       .programs = used->set,
+                                       .world = luo_events_world(run->clock.events),
+                                       .step = *step,
+                                       .info = &run->backend.info,
+                                       .processes = run->backend.running};
+    return run->backend.table->state(run->backend.state, &request, step, err);
 }
 
 /* The sentence of the backend up to what would be right: the run has its own answer to that. */
@@ -76,30 +76,30 @@ static luo_status died_at_start(luo_run *run, const char *text, luo_err *err)
 }
 
 /* Without the folder of the run, which events.csv leaves out. */
-static const char *short_reason(luo_run *run, const luo_passed *p)
+static const char *short_reason(luo_run *run, const luo_passed *passed)
 {
-    const size_t n = strlen(p->path);
-    const char *at = strstr(p->why, p->path);
-    if (!at || at[n] != '/') return p->why;
-    return luo_arena_printf(run->arena, "%.*s%s", (int)(at - p->why), p->why, at + n + 1);
+    const size_t n = strlen(passed->path);
+    const char *at = strstr(passed->why, passed->path);
+    if (!at || at[n] != '/') return passed->why;
+    return luo_arena_printf(run->arena, "%.*s%s", (int)(at - passed->why), passed->why, at + n + 1);
 }
 
 /* Newer checkpoints than the one that was loaded: steps that were thought safe are lost. */
 static luo_status tell_passed(luo_run *run, luo_err *err)
 {
-    const luo_state_info *t = &run->backend.info;
-    const char *used = t->loaded ? t->loaded : "an older one";
-    for (int32_t i = 0; i < t->npassed; i++) {
-        const luo_passed *p = &t->passed[i];
-        const char *slash = strrchr(p->path, '/'), *why = short_reason(run, p);
+    const luo_state_info *info = &run->backend.info;
+    const char *used = info->loaded ? info->loaded : "an older one";
+    for (int32_t i = 0; i < info->npassed; i++) {
+        const luo_passed *passed = &info->passed[i];
+        const char *slash = strrchr(passed->path, '/'), *why = short_reason(run, passed);
         if (!why) return luo_err_nomem(err);
         LUO_TRY(luo_run_tell(&run->job, err, "checkpoint `%s` is passed over and `%s` is used: %s",
-                             p->path, used, p->why));
+                             passed->path, used, passed->why));
         const char *detail = luo_arena_printf(run->arena, "step %" PRId64 " is used: %s",
                                               run->ledger.ckpt.valid_step, why);
         if (!detail) return luo_err_nomem(err);
         LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_PASSED, run->decision.cause, "checkpoint",
-                              slash ? slash + 1 : p->path, false, 0, detail, err));
+                              slash ? slash + 1 : passed->path, false, 0, detail, err));
     }
     return LUO_OK;
 }
@@ -162,14 +162,14 @@ luo_status luo_real_bind(luo_run *run, int32_t plan, luo_err *err)
 {
     const luo_used_plan *used = run->plans.list[plan];
     const luo_recipe recipe = luo_run_recipe(used);
-    const luo_state_request q = {.action = LUO_STATE_BIND,
-                                 .recipe = &recipe,
-                                 .programs = used->set,
-                                 .world = luo_events_world(run->clock.events),
-                                 .step = run->clock.step};
+    const luo_state_request request = {.action = LUO_STATE_BIND,
+                                       .recipe = &recipe,
+                                       .programs = used->set,
+                                       .world = luo_events_world(run->clock.events),
+                                       .step = run->clock.step};
     int64_t step = run->clock.step;
     luo_err why = {0};
-    const luo_status st = run->backend.table->state(run->backend.state, &q, &step, &why);
+    const luo_status st = run->backend.table->state(run->backend.state, &request, &step, &why);
     return st == LUO_OK || st == LUO_EPEER ? LUO_OK : luo_err_set(err, st, "%s", why.text);
 }
 

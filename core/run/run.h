@@ -345,7 +345,7 @@ void luo_run_free_plans(luo_run_plans *plans);
 /* range.c: fills range and draws of the summary, if they are asked for and steps of the backend can
  * be simulated apart.
  * Errors: those of the simulator. */
-luo_status luo_run_range(luo_run *run, luo_run_summary *s, luo_err *err);
+luo_status luo_run_range(luo_run *run, luo_run_summary *summary, luo_err *err);
 
 /* ledger.c */
 luo_status luo_account_init(luo_run *run, luo_err *err);
@@ -394,12 +394,12 @@ void luo_ckpt_changes(luo_run *run);
 double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *used);
 
 /* ask.c */
-/* r->judge; before there is a plan with the stack's buckets. */
-void luo_run_set_judge(luo_run *r);
+/* run->judge; before there is a plan with the stack's buckets. */
+void luo_run_set_judge(luo_run *run);
 /* Are plans ranked by simulated steps in this run? */
 bool luo_run_judges(const luo_run *run);
-/* What a policy would see now. It shares r->rate. */
-luo_snapshot luo_run_snapshot(luo_run *r, int trigger);
+/* What a policy would see now. It shares run->rate. */
+luo_snapshot luo_run_snapshot(luo_run *run, int trigger);
 /* Out: *seconds: what planning costs the run, fixed or measured (docs/formats.md#luoshuscenario1,
  * `planner_time`). */
 luo_status luo_run_ask(luo_run *run, int trigger, luo_decision *out, double *seconds, luo_err *err);
@@ -408,7 +408,8 @@ luo_status luo_run_ask(luo_run *run, int trigger, luo_decision *out, double *sec
 luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *leaving,
                                luo_decision *out, luo_err *err);
 /* Nothing has failed: do the devices wait for the planner, which takes so long? */
-bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds);
+bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *decision,
+                               double seconds);
 
 /* health/reentry.c */
 luo_status luo_reentry_init(luo_run *run, luo_err *err); /* Pre: the first plan is set */
@@ -431,9 +432,9 @@ typedef struct luo_refusals {
     int32_t n;
 } luo_refusals;
 /* No plan is possible now: waits until that may have changed, or for the end of a run of given
- * length. *hope: false: it will not change, and nothing was waited for. *f: what was found so far
- * in this wait, {0} at first. */
-luo_status luo_run_wait(luo_run *run, luo_refusals *f, bool *hope, luo_err *err);
+ * length. *hope: false: it will not change, and nothing was waited for. *refusals: what was found
+ * so far in this wait, {0} at first. */
+luo_status luo_run_wait(luo_run *run, luo_refusals *refusals, bool *hope, luo_err *err);
 
 /* apply.c */
 void luo_run_trigger(luo_run *run);                   /* looks at what the last changes did */
@@ -462,10 +463,11 @@ luo_status luo_run_caused(luo_run *run, double *caused, luo_err *err);
 
 /* ahead.c */
 /* Changes from now on into the request, dated in the backend's clock, and a way to those after. */
-luo_status luo_run_look_ahead(luo_run *run, luo_ahead *a, luo_step_request *request, luo_err *err);
+luo_status luo_run_look_ahead(luo_run *run, luo_ahead *ahead, luo_step_request *request,
+                              luo_err *err);
 /* Run time goes to the end of an attempt or a move; if it failed: not before the change that broke
  * it. */
-luo_status luo_run_end_of(luo_run *run, const luo_ahead *a, const luo_step_result *result,
+luo_status luo_run_end_of(luo_run *run, const luo_ahead *ahead, const luo_step_result *result,
                           luo_err *err);
 
 /* attempt.c */
@@ -493,7 +495,8 @@ luo_status luo_run_oracle_step(luo_run *run, luo_step_result *result, luo_err *e
 
 /* health/score.c */
 void luo_run_score_new(luo_run *run); /* looks at new occurrences */
-luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err);
+luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_change *change,
+                              luo_err *err);
 luo_status luo_run_score_failure(luo_run *run, double since_s, luo_err *err);
 
 /* report.c */

@@ -19,9 +19,10 @@ typedef struct luo_tries {
 /* One try more of a step; *before: how often it was tried. A step tried for the first time counts
  * as tried `known` times. Pre: from <= step <= to. False: out of memory.
  * Cost: O(log runs), O(runs) for a step between others. */
-bool luo_tries_add(luo_arena *arena, luo_tries *t, int64_t step, int32_t known, int32_t *before);
-/* Steps before `from` are forgotten. Pre: not before t->from, not behind t->to. */
-void luo_tries_forget(luo_tries *t, int64_t from);
+bool luo_tries_add(luo_arena *arena, luo_tries *tries, int64_t step, int32_t known,
+                   int32_t *before);
+/* Steps before `from` are forgotten. Pre: not before tries->from, not behind tries->to. */
+void luo_tries_forget(luo_tries *tries, int64_t from);
 /* All are; the next step to be tried is `from`. */
-void luo_tries_clear(luo_tries *t, int64_t from);
+void luo_tries_clear(luo_tries *tries, int64_t from);
 #endif

@@ -25,19 +25,19 @@ void luo_adpsgd_pairs(int32_t workers, uint64_t seed, int64_t step, int32_t *shu
     if (workers % 2) partner[shuffle[workers - 1]] = shuffle[workers - 1];
 }
 
-static luo_status make_places(luo_adpsgd *a, int64_t cap, luo_err *err)
+static luo_status make_places(luo_adpsgd *adpsgd, int64_t cap, luo_err *err)
 {
-    int32_t **partner = LUO_NEW_N(a->arena, int32_t *, cap);
-    int64_t *step_of = LUO_NEW_N(a->arena, int64_t, cap);
+    int32_t **partner = LUO_NEW_N(adpsgd->arena, int32_t *, cap);
+    int64_t *step_of = LUO_NEW_N(adpsgd->arena, int64_t, cap);
     if (!partner || !step_of) return luo_err_nomem(err);
     for (int64_t i = 0; i < cap; i++) {
         step_of[i] = -1;
-        partner[i] = LUO_NEW_N(a->arena, int32_t, a->workers);
+        partner[i] = LUO_NEW_N(adpsgd->arena, int32_t, adpsgd->workers);
         if (!partner[i]) return luo_err_nomem(err);
     }
-    a->partner = partner;
-    a->step_of = step_of;
-    a->cap = cap;
+    adpsgd->partner = partner;
+    adpsgd->step_of = step_of;
+    adpsgd->cap = cap;
     return LUO_OK;
 }
 
@@ -45,54 +45,54 @@ luo_status luo_adpsgd_new(luo_arena *arena, int32_t workers, uint64_t seed, luo_
                           luo_err *err)
 {
     assert(workers >= 1);
-    luo_adpsgd a = {.workers = workers, .seed = seed, .arena = arena};
-    a.waits = LUO_NEW_N(arena, int64_t, workers);
-    a.gone = LUO_NEW_N(arena, bool, workers);
-    a.from = LUO_NEW_N(arena, int64_t, workers);
-    a.shuffle = LUO_NEW_N(arena, int32_t, workers);
-    if (!a.waits || !a.gone || !a.from || !a.shuffle) return luo_err_nomem(err);
-    for (int32_t w = 0; w < workers; w++) a.waits[w] = -1;
-    LUO_TRY(make_places(&a, FIRST, err));
-    *out = a;
+    luo_adpsgd adpsgd = {.workers = workers, .seed = seed, .arena = arena};
+    adpsgd.waits = LUO_NEW_N(arena, int64_t, workers);
+    adpsgd.gone = LUO_NEW_N(arena, bool, workers);
+    adpsgd.from = LUO_NEW_N(arena, int64_t, workers);
+    adpsgd.shuffle = LUO_NEW_N(arena, int32_t, workers);
+    if (!adpsgd.waits || !adpsgd.gone || !adpsgd.from || !adpsgd.shuffle) return luo_err_nomem(err);
+    for (int32_t w = 0; w < workers; w++) adpsgd.waits[w] = -1;
+    LUO_TRY(make_places(&adpsgd, FIRST, err));
+    *out = adpsgd;
     return LUO_OK;
 }
 
 /* A step that is met again after its place was taken is shuffled again: what it comes to is a
  * function of its number. So a place lost costs time alone, and no step is ever missing. */
-static const int32_t *partners(luo_adpsgd *a, int64_t step)
+static const int32_t *partners(luo_adpsgd *adpsgd, int64_t step)
 {
-    const int64_t at = step & (a->cap - 1);
-    if (a->step_of[at] != step) {
-        luo_adpsgd_pairs(a->workers, a->seed, step, a->shuffle, a->partner[at]);
-        a->step_of[at] = step;
+    const int64_t at = step & (adpsgd->cap - 1);
+    if (adpsgd->step_of[at] != step) {
+        luo_adpsgd_pairs(adpsgd->workers, adpsgd->seed, step, adpsgd->shuffle, adpsgd->partner[at]);
+        adpsgd->step_of[at] = step;
     }
-    return a->partner[at];
+    return adpsgd->partner[at];
 }
 
 /* The place of a step is taken by a later one: workers are further apart than there are places. */
-static luo_status make_room(luo_adpsgd *a, int64_t step, luo_err *err)
+static luo_status make_room(luo_adpsgd *adpsgd, int64_t step, luo_err *err)
 {
     enum { MOST = 64 };
-    const int64_t there = a->step_of[step & (a->cap - 1)];
-    if (there <= step || a->cap >= MOST) return LUO_OK;
-    return make_places(a, 2 * a->cap, err);
+    const int64_t there = adpsgd->step_of[step & (adpsgd->cap - 1)];
+    if (there <= step || adpsgd->cap >= MOST) return LUO_OK;
+    return make_places(adpsgd, 2 * adpsgd->cap, err);
 }
 
-static void group(luo_adpsgd *a, double t_s, int32_t first, int32_t second, int64_t step,
+static void group(luo_adpsgd *adpsgd, double t_s, int32_t first, int32_t second, int64_t step,
                   luo_preduce_group *out)
 {
     const bool alone = first == second;
-    a->member[0] = first < second ? first : second;
-    a->member[1] = first < second ? second : first;
-    a->iteration[0] = a->iteration[1] = step;
-    a->waits[first] = a->waits[second] = -1;
+    adpsgd->member[0] = first < second ? first : second;
+    adpsgd->member[1] = first < second ? second : first;
+    adpsgd->iteration[0] = adpsgd->iteration[1] = step;
+    adpsgd->waits[first] = adpsgd->waits[second] = -1;
     *out = (luo_preduce_group){
-        .t_s = t_s, .n = alone ? 1 : 2, .member = a->member, .iteration = a->iteration};
+        .t_s = t_s, .n = alone ? 1 : 2, .member = adpsgd->member, .iteration = adpsgd->iteration};
 }
 
-static bool is_absent(const luo_adpsgd *a, int32_t rank, int64_t step)
+static bool is_absent(const luo_adpsgd *adpsgd, int32_t rank, int64_t step)
 {
-    return a->gone[rank] || step < a->from[rank];
+    return adpsgd->gone[rank] || step < adpsgd->from[rank];
 }
 
 luo_status luo_adpsgd_arrive(luo_adpsgd *adpsgd, double t_s, int32_t rank, int64_t step,

@@ -9,18 +9,19 @@ luo_status luo_clock_new(luo_arena *arena, int32_t workers, int64_t staleness, l
                          luo_err *err)
 {
     assert(workers >= 1 && staleness >= -1);
-    luo_clock c = {.workers = workers, .living = workers, .staleness = staleness, .cap = FIRST};
-    c.arena = arena;
-    c.clock = LUO_NEW_N(arena, int64_t, workers);
-    c.state = LUO_NEW_N(arena, uint8_t, workers);
-    c.at = LUO_NEW_N(arena, int64_t, FIRST);
-    c.fresh = LUO_NEW_N(arena, int32_t, workers);
-    c.started = LUO_NEW_N(arena, int32_t, workers);
-    c.blocked = LUO_NEW_N(arena, uint64_t, workers / BITS + 1);
-    if (!c.clock || !c.state || !c.at || !c.fresh || !c.started || !c.blocked)
+    luo_clock clock = {.workers = workers, .living = workers, .staleness = staleness, .cap = FIRST};
+    clock.arena = arena;
+    clock.clock = LUO_NEW_N(arena, int64_t, workers);
+    clock.state = LUO_NEW_N(arena, uint8_t, workers);
+    clock.at = LUO_NEW_N(arena, int64_t, FIRST);
+    clock.fresh = LUO_NEW_N(arena, int32_t, workers);
+    clock.started = LUO_NEW_N(arena, int32_t, workers);
+    clock.blocked = LUO_NEW_N(arena, uint64_t, workers / BITS + 1);
+    if (!clock.clock || !clock.state || !clock.at || !clock.fresh || !clock.started ||
+        !clock.blocked)
         return luo_err_nomem(err);
-    c.at[0] = workers;
-    *out = c;
+    clock.at[0] = workers;
+    *out = clock;
     return LUO_OK;
 }
 

@@ -36,25 +36,26 @@ luo_status luo_exchange_open(luo_arena *arena, int32_t servers, int32_t workers,
         return luo_err_set(err, LUO_EUSAGE,
                            "parameters lie on %d servers; at least one server is expected.",
                            servers);
-    luo_exchange_bytes b = {.servers = servers, .workers = workers};
-    b.in = LUO_NEW_N(arena, double, servers);
-    b.out = LUO_NEW_N(arena, double, servers);
-    b.moved = LUO_NEW_N(arena, double, workers);
-    if (!b.in || !b.out || !b.moved) return luo_err_nomem(err);
-    *out = b;
+    luo_exchange_bytes bytes = {.servers = servers, .workers = workers};
+    bytes.in = LUO_NEW_N(arena, double, servers);
+    bytes.out = LUO_NEW_N(arena, double, servers);
+    bytes.moved = LUO_NEW_N(arena, double, workers);
+    if (!bytes.in || !bytes.out || !bytes.moved) return luo_err_nomem(err);
+    *out = bytes;
     return LUO_OK;
 }
 
 /* So many rows between a worker and a server. */
-static void add(luo_exchange_bytes *b, int64_t width, int32_t worker, int32_t server, double rows)
+static void add(luo_exchange_bytes *bytes, int64_t width, int32_t worker, int32_t server,
+                double rows)
 {
     const double row = 4.0 * (double)width;
-    b->in[server] += rows * (row + 8 + 8);
-    b->out[server] += rows * row;
-    b->moved[worker] += rows * (row + 8 + 8);
-    b->push += rows * (row + 8);
-    b->request += rows * 8;
-    b->pull += rows * row;
+    bytes->in[server] += rows * (row + 8 + 8);
+    bytes->out[server] += rows * row;
+    bytes->moved[worker] += rows * (row + 8 + 8);
+    bytes->push += rows * (row + 8);
+    bytes->request += rows * 8;
+    bytes->pull += rows * row;
 }
 
 luo_status luo_exchange_add_keys(luo_exchange_bytes *bytes, const luo_exchange_table *table,

@@ -19,10 +19,10 @@ bool luo_loop_mode_groups(luo_loop_mode mode)
 
 double luo_loop_compute(loop *l, int32_t worker, double t_s)
 {
-    const luo_loop_opts *o = l->opts;
+    const luo_loop_opts *opts = l->opts;
     l->start_s[worker] = t_s;
-    l->compute_s[worker] = luo_straggler_seconds(&o->straggler, o->seed, worker,
-                                                 l->clock.clock[worker], o->compute_s[worker]);
+    l->compute_s[worker] = luo_straggler_seconds(&opts->straggler, opts->seed, worker,
+                                                 l->clock.clock[worker], opts->compute_s[worker]);
     return t_s + l->compute_s[worker];
 }
 
@@ -82,12 +82,12 @@ static double lost_at(const luo_loop_opts *opts)
 
 static luo_status open(loop *l, luo_err *err)
 {
-    const luo_loop_opts *o = l->opts;
-    const int32_t n = o->workers;
+    const luo_loop_opts *opts = l->opts;
+    const int32_t n = opts->workers;
     luo_loop_summary *out = l->out;
-    const int64_t staleness = o->mode == LUO_LOOP_BSP   ? 0
-                              : o->mode == LUO_LOOP_SSP ? o->staleness
-                                                        : -1;
+    const int64_t staleness = opts->mode == LUO_LOOP_BSP   ? 0
+                              : opts->mode == LUO_LOOP_SSP ? opts->staleness
+                                                           : -1;
     LUO_TRY(luo_loop_queue_new(l->arena, n, &l->queue, err));
     LUO_TRY(luo_clock_new(l->arena, n, staleness, &l->clock, err));
     l->start_s = LUO_NEW_N(l->arena, double, n);
@@ -100,8 +100,8 @@ static luo_status open(loop *l, luo_err *err)
     if (!l->start_s || !l->compute_s || !l->since_s || !l->wait_s || !out->iterations ||
         !out->wait_s || !out->sizes)
         return luo_err_nomem(err);
-    l->most = luo_work_most(o->limits, LUO_WORK_ITERATIONS);
-    l->end_s = fmin(o->horizon_s, lost_at(o));
+    l->most = luo_work_most(opts->limits, LUO_WORK_ITERATIONS);
+    l->end_s = fmin(opts->horizon_s, lost_at(opts));
     l->end_s += luo_loop_tie(l->end_s);
     return LUO_OK;
 }

@@ -19,20 +19,20 @@ typedef struct groups {
 
 static luo_status open(groups *g, luo_err *err)
 {
-    const luo_loop_opts *o = g->l->opts;
+    const luo_loop_opts *opts = g->l->opts;
     luo_arena *arena = g->l->arena;
-    luo_preduce_opts preduce = {.max_group = o->workers, .wait_s = INFINITY};
-    if (o->mode == LUO_LOOP_PREDUCE) preduce = o->preduce;
-    preduce.workers = o->workers;
-    g->request_s = o->mode == LUO_LOOP_PREDUCE ? o->request_s : 0;
-    g->is_pairs = o->mode == LUO_LOOP_ADPSGD;
-    g->mixes = o->workers <= LUO_MIXING_WORKERS;
-    g->gone = LUO_NEW_N(arena, bool, o->workers);
-    const bool weighted = o->mode == LUO_LOOP_PREDUCE && o->beta > 0 && o->beta < 1;
-    if (weighted) g->weight = LUO_NEW_N(arena, double, o->workers);
+    luo_preduce_opts preduce = {.max_group = opts->workers, .wait_s = INFINITY};
+    if (opts->mode == LUO_LOOP_PREDUCE) preduce = opts->preduce;
+    preduce.workers = opts->workers;
+    g->request_s = opts->mode == LUO_LOOP_PREDUCE ? opts->request_s : 0;
+    g->is_pairs = opts->mode == LUO_LOOP_ADPSGD;
+    g->mixes = opts->workers <= LUO_MIXING_WORKERS;
+    g->gone = LUO_NEW_N(arena, bool, opts->workers);
+    const bool weighted = opts->mode == LUO_LOOP_PREDUCE && opts->beta > 0 && opts->beta < 1;
+    if (weighted) g->weight = LUO_NEW_N(arena, double, opts->workers);
     if (!g->gone || (weighted && !g->weight)) return luo_err_nomem(err);
-    if (g->mixes) LUO_TRY(luo_mixing_new(arena, o->workers, &g->mixing, err));
-    if (g->is_pairs) return luo_adpsgd_new(arena, o->workers, o->seed, &g->adpsgd, err);
+    if (g->mixes) LUO_TRY(luo_mixing_new(arena, opts->workers, &g->mixing, err));
+    if (g->is_pairs) return luo_adpsgd_new(arena, opts->workers, opts->seed, &g->adpsgd, err);
     return luo_preduce_new(arena, &preduce, &g->preduce, err);
 }
 
@@ -45,15 +45,15 @@ static void start(groups *g, int32_t worker, double t_s)
 static luo_status count_group(groups *g, const luo_preduce_group *group, luo_err *err)
 {
     luo_loop_summary *out = g->l->out;
-    const luo_loop_opts *o = g->l->opts;
+    const luo_loop_opts *opts = g->l->opts;
     const int64_t id = out->groups++;
     out->guards += group->guard;
     out->sizes[group->n]++;
-    if (isnan(o->sync_s))
-        out->ring_bytes += luo_exchange_ring_bytes(group->n, o->ring_bytes, group->n);
-    if (g->weight) luo_preduce_weights(group->iteration, group->n, o->beta, g->weight);
+    if (isnan(opts->sync_s))
+        out->ring_bytes += luo_exchange_ring_bytes(group->n, opts->ring_bytes, group->n);
+    if (g->weight) luo_preduce_weights(group->iteration, group->n, opts->beta, g->weight);
     if (g->mixes) luo_mixing_add(&g->mixing, group->member, g->weight, group->n);
-    return o->sink.group ? o->sink.group(o->sink.ctx, id, group, err) : LUO_OK;
+    return opts->sink.group ? opts->sink.group(opts->sink.ctx, id, group, err) : LUO_OK;
 }
 
 /* A group communicates, and its members go on; nothing of it counts if that ends too late, and
@@ -61,10 +61,11 @@ static luo_status count_group(groups *g, const luo_preduce_group *group, luo_err
 static luo_status exchange(groups *g, const luo_preduce_group *group, luo_err *err)
 {
     loop *l = g->l;
-    const luo_loop_opts *o = l->opts;
+    const luo_loop_opts *opts = l->opts;
     const double end_s =
-        group->t_s +
-        (isnan(o->sync_s) ? luo_exchange_ring(group->n, o->ring_bytes, &o->net) : o->sync_s);
+        group->t_s + (isnan(opts->sync_s)
+                          ? luo_exchange_ring(group->n, opts->ring_bytes, &opts->net)
+                          : opts->sync_s);
     const int32_t *started;
     if (end_s > l->end_s) return LUO_OK;
     LUO_TRY(count_group(g, group, err));

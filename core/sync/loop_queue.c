@@ -11,13 +11,13 @@ double luo_loop_tie(double t_s)
 
 luo_status luo_loop_queue_new(luo_arena *arena, int32_t workers, luo_loop_queue *out, luo_err *err)
 {
-    luo_loop_queue q = {0};
-    q.heap = LUO_NEW_N(arena, luo_loop_event, workers);
-    q.place = LUO_NEW_N(arena, int32_t, workers);
-    q.batch = LUO_NEW_N(arena, luo_loop_event, workers);
-    if (!q.heap || !q.place || !q.batch) return luo_err_nomem(err);
-    for (int32_t w = 0; w < workers; w++) q.place[w] = -1;
-    *out = q;
+    luo_loop_queue queue = {0};
+    queue.heap = LUO_NEW_N(arena, luo_loop_event, workers);
+    queue.place = LUO_NEW_N(arena, int32_t, workers);
+    queue.batch = LUO_NEW_N(arena, luo_loop_event, workers);
+    if (!queue.heap || !queue.place || !queue.batch) return luo_err_nomem(err);
+    for (int32_t w = 0; w < workers; w++) queue.place[w] = -1;
+    *out = queue;
     return LUO_OK;
 }
 
@@ -26,30 +26,30 @@ static bool earlier(const luo_loop_event *a, const luo_loop_event *b)
     return a->t_s != b->t_s ? a->t_s < b->t_s : a->worker < b->worker;
 }
 
-static void put(luo_loop_queue *q, int32_t at, luo_loop_event e)
+static void put(luo_loop_queue *queue, int32_t at, luo_loop_event event)
 {
-    q->heap[at] = e;
-    q->place[e.worker] = at;
+    queue->heap[at] = event;
+    queue->place[event.worker] = at;
 }
 
-static void rise(luo_loop_queue *q, int32_t at, luo_loop_event e)
+static void rise(luo_loop_queue *queue, int32_t at, luo_loop_event event)
 {
-    while (at > 0 && earlier(&e, &q->heap[(at - 1) / 2])) {
-        put(q, at, q->heap[(at - 1) / 2]);
+    while (at > 0 && earlier(&event, &queue->heap[(at - 1) / 2])) {
+        put(queue, at, queue->heap[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
-    put(q, at, e);
+    put(queue, at, event);
 }
 
-static void sink(luo_loop_queue *q, int32_t at, luo_loop_event e)
+static void sink(luo_loop_queue *queue, int32_t at, luo_loop_event event)
 {
-    for (int32_t child = 2 * at + 1; child < q->n; child = 2 * at + 1) {
-        child += child + 1 < q->n && earlier(&q->heap[child + 1], &q->heap[child]);
-        if (!earlier(&q->heap[child], &e)) break;
-        put(q, at, q->heap[child]);
+    for (int32_t child = 2 * at + 1; child < queue->n; child = 2 * at + 1) {
+        child += child + 1 < queue->n && earlier(&queue->heap[child + 1], &queue->heap[child]);
+        if (!earlier(&queue->heap[child], &event)) break;
+        put(queue, at, queue->heap[child]);
         at = child;
     }
-    put(q, at, e);
+    put(queue, at, event);
 }
 
 void luo_loop_queue_push(luo_loop_queue *queue, int32_t worker, double t_s)
@@ -59,16 +59,16 @@ void luo_loop_queue_push(luo_loop_queue *queue, int32_t worker, double t_s)
 
 void luo_loop_queue_drop(luo_loop_queue *queue, int32_t worker)
 {
-    luo_loop_queue *q = queue;
-    const int32_t at = q->place[worker];
+    luo_loop_queue *loop_queue = queue;
+    const int32_t at = loop_queue->place[worker];
     if (at < 0) return;
-    q->place[worker] = -1;
-    const luo_loop_event last = q->heap[--q->n];
-    if (at == q->n) return;
-    if (at > 0 && earlier(&last, &q->heap[(at - 1) / 2]))
-        rise(q, at, last);
+    loop_queue->place[worker] = -1;
+    const luo_loop_event last = loop_queue->heap[--loop_queue->n];
+    if (at == loop_queue->n) return;
+    if (at > 0 && earlier(&last, &loop_queue->heap[(at - 1) / 2]))
+        rise(loop_queue, at, last);
     else
-        sink(q, at, last);
+        sink(loop_queue, at, last);
 }
 
 double luo_loop_queue_next(const luo_loop_queue *queue)

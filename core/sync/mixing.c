@@ -12,10 +12,10 @@ luo_status luo_mixing_new(luo_arena *arena, int32_t workers, luo_mixing *out, lu
                            "the mixing of %d workers is asked for; eigenvalues are computed for 1 "
                            "to %d.",
                            workers, LUO_MIXING_WORKERS);
-    luo_mixing m = {.workers = workers};
-    m.apart = luo_arena_calloc(arena, (size_t)workers * (size_t)workers, sizeof *m.apart);
-    if (!m.apart) return luo_err_nomem(err);
-    *out = m;
+    luo_mixing mixing = {.workers = workers};
+    mixing.apart = luo_arena_calloc(arena, (size_t)workers * (size_t)workers, sizeof *mixing.apart);
+    if (!mixing.apart) return luo_err_nomem(err);
+    *out = mixing;
     return LUO_OK;
 }
 

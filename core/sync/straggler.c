@@ -122,26 +122,30 @@ luo_status luo_straggler_trace(luo_straggler *straggler, luo_straggler_row *rows
     return LUO_OK;
 }
 
-static double recorded(const luo_straggler *s, int32_t worker, int64_t k, double base_s)
+static double recorded(const luo_straggler *straggler, int32_t worker, int64_t k, double base_s)
 {
     const luo_straggler_row key = {.worker = worker, .iteration = k};
-    const luo_straggler_row *row =
-        s->nrows > 0 ? bsearch(&key, s->row, (size_t)s->nrows, sizeof *s->row, by_place) : NULL;
+    const luo_straggler_row *row = straggler->nrows > 0
+                                       ? bsearch(&key, straggler->row, (size_t)straggler->nrows,
+                                                 sizeof *straggler->row, by_place)
+                                       : NULL;
     return row ? row->seconds : base_s;
 }
 
-double luo_straggler_seconds(const luo_straggler *s, uint64_t seed, int32_t worker, int64_t k,
-                             double base_s)
+double luo_straggler_seconds(const luo_straggler *straggler, uint64_t seed, int32_t worker,
+                             int64_t k, double base_s)
 {
-    switch (s->kind) {
+    switch (straggler->kind) {
     case LUO_STRAGGLER_NONE:
         return base_s;
     case LUO_STRAGGLER_FACTOR:
-        return base_s * s->factor[worker];
+        return base_s * straggler->factor[worker];
     case LUO_STRAGGLER_BERN:
-        return base_s + (luo_draw_u(seed, (uint64_t)worker, (uint64_t)k) < s->p ? s->sleep_s : 0);
+        return base_s + (luo_draw_u(seed, (uint64_t)worker, (uint64_t)k) < straggler->p
+                             ? straggler->sleep_s
+                             : 0);
     case LUO_STRAGGLER_TRACE:
-        return recorded(s, worker, k, base_s);
+        return recorded(straggler, worker, k, base_s);
     }
     return base_s;
 }

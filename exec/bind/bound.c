@@ -66,11 +66,11 @@ static luo_status bind_one(luo_binder *binder, luo_bound_op *op)
 static luo_status predict(luo_binder *binder)
 {
     luo_bound *bound = binder->b;
-    const luo_rank_config *c = bound->config;
-    if (!c->stack) return LUO_OK;
-    const luo_cost_ctx ctx = {.cluster = c->cluster,
-                              .stack = c->stack,
-                              .dtype = c->dtype,
+    const luo_rank_config *config = bound->config;
+    if (!config->stack) return LUO_OK;
+    const luo_cost_ctx ctx = {.cluster = config->cluster,
+                              .stack = config->stack,
+                              .dtype = config->dtype,
                               .ops = bound->set->ops,
                               .nops = bound->set->nops};
     const size_t mark = luo_arena_mark(binder->arena);
@@ -195,15 +195,15 @@ int32_t luo_bound_use(const luo_bound *bound, const luo_comm_use *use, luo_comm_
     for (int32_t i = 0; i < bound->role->ninstr; i++) {
         const luo_instr *at = &bound->role->instr[i];
         if (use[i].calls == 0) continue;
-        luo_comm_use u = use[i];
+        luo_comm_use comm_use = use[i];
         const luo_slot *slot = &bound->program->slots[at->slot];
         const bool p2p = at->kind == LUO_INSTR_P2P;
-        u.group = p2p ? -1 : slot->group;
-        u.exchange = at->exchange;
-        u.coll = at->coll;
-        u.stream = at->stream;
-        u.devices = p2p ? slot->nmessage + 1 : bound->set->groups[slot->group].n;
-        used[n++] = u;
+        comm_use.group = p2p ? -1 : slot->group;
+        comm_use.exchange = at->exchange;
+        comm_use.coll = at->coll;
+        comm_use.stream = at->stream;
+        comm_use.devices = p2p ? slot->nmessage + 1 : bound->set->groups[slot->group].n;
+        used[n++] = comm_use;
     }
     return n;
 }

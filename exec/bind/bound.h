@@ -73,15 +73,15 @@ typedef struct luo_bound_trade {
 } luo_bound_trade;
 
 /* Of two steps by node the other one. */
-static inline int32_t luo_bound_trade_other(const luo_bound_trade *t)
+static inline int32_t luo_bound_trade_other(const luo_bound_trade *trade)
 {
-    return t->step == LUO_TRADE_FIRST ? t->last : t->first;
+    return trade->step == LUO_TRADE_FIRST ? trade->last : trade->first;
 }
 
 /* Does a step of it go inside the nodes, not between them? */
-static inline bool luo_bound_trade_is_inside(const luo_bound_trade *t)
+static inline bool luo_bound_trade_is_inside(const luo_bound_trade *trade)
 {
-    return t->step != LUO_TRADE_WHOLE && (t->step == LUO_TRADE_FIRST) != t->back;
+    return trade->step != LUO_TRADE_WHOLE && (trade->step == LUO_TRADE_FIRST) != trade->back;
 }
 
 typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all in elements */
@@ -230,25 +230,26 @@ int32_t luo_bound_use(const luo_bound *bound, const luo_comm_use *use, luo_comm_
 /* World rank of a device; -1: none. Cost: O(log ranks). */
 int32_t luo_bound_rank_of(const luo_rank_config *config, int32_t device);
 
-static inline const luo_buffer *luo_bound_desc(const luo_bound *b, int32_t buffer)
+static inline const luo_buffer *luo_bound_desc(const luo_bound *bound, int32_t buffer)
 {
-    return &b->role->buf[buffer];
+    return &bound->role->buf[buffer];
 }
 /* From the begin of the slab to the state in a state buffer, behind the weights in front of it. */
-static inline int64_t luo_bound_state_offset(const luo_bound *b, int32_t state)
+static inline int64_t luo_bound_state_offset(const luo_bound *bound, int32_t state)
 {
-    return b->layout.at[state] + luo_layout_weights(luo_bound_desc(b, state), b->weight_bytes);
+    return bound->layout.at[state] +
+           luo_layout_weights(luo_bound_desc(bound, state), bound->weight_bytes);
 }
-static inline int64_t luo_bound_volume(const luo_buffer *b)
+static inline int64_t luo_bound_volume(const luo_buffer *buffer)
 {
     int64_t n = 1;
-    for (int32_t d = 0; d < b->rank; d++) n *= b->dim[d];
+    for (int32_t d = 0; d < buffer->rank; d++) n *= buffer->dim[d];
     return n;
 }
-static inline int64_t luo_bound_width(const luo_buffer *b) /* elements of a token */
+static inline int64_t luo_bound_width(const luo_buffer *buffer) /* elements of a token */
 {
     int64_t n = 1;
-    for (int32_t d = 1; d < b->rank; d++) n *= b->dim[d];
+    for (int32_t d = 1; d < buffer->rank; d++) n *= buffer->dim[d];
     return n;
 }
 #endif

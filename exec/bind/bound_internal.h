@@ -24,12 +24,14 @@ luo_status luo_bind_pieces(luo_binder *binder);
 luo_status luo_bind_copies(luo_binder *binder);
 luo_status luo_bind_update(luo_binder *binder, luo_bound_op *op);
 
-static inline const luo_buffer *luo_op_in(const luo_binder *k, const luo_bound_op *op, int32_t i)
+static inline const luo_buffer *luo_op_in(const luo_binder *binder, const luo_bound_op *op,
+                                          int32_t i)
 {
-    return luo_bound_desc(k->b, op->instr->in[i]);
+    return luo_bound_desc(binder->b, op->instr->in[i]);
 }
-static inline const luo_buffer *luo_op_out(const luo_binder *k, const luo_bound_op *op, int32_t i)
+static inline const luo_buffer *luo_op_out(const luo_binder *binder, const luo_bound_op *op,
+                                           int32_t i)
 {
-    return luo_bound_desc(k->b, op->instr->out[i]);
+    return luo_bound_desc(binder->b, op->instr->out[i]);
 }
 #endif

@@ -11,31 +11,32 @@
 
 static luo_status wrong(const luo_binder *binder, const luo_bound_op *op)
 {
-    const luo_op_info *o = &binder->b->set->ops[op->instr->op];
-    return luo_err_set(
-        binder->err, LUO_EBUG,
-        "operation `%s` (%s) of instruction %d has %d operands and %d results, "
-        "which this executor does not know; known: %s.",
-        o->name, luo_op_info_kind(o), (int)op->instr->id, (int)op->instr->nin, (int)op->instr->nout,
-        o->kind < LUO_OP_KINDS ? luo_op_desc_of(o->kind)->operands : "operations of a graph");
+    const luo_op_info *info = &binder->b->set->ops[op->instr->op];
+    return luo_err_set(binder->err, LUO_EBUG,
+                       "operation `%s` (%s) of instruction %d has %d operands and %d results, "
+                       "which this executor does not know; known: %s.",
+                       info->name, luo_op_info_kind(info), (int)op->instr->id, (int)op->instr->nin,
+                       (int)op->instr->nout,
+                       info->kind < LUO_OP_KINDS ? luo_op_desc_of(info->kind)->operands
+                                                 : "operations of a graph");
 }
 
 /* Frame of a buffer along one dimension, as a single interval. */
 static luo_status interval(luo_binder *binder, int32_t buffer, int32_t dim, luo_span *out)
 {
-    luo_frame f;
+    luo_frame frame;
     const luo_buffer *b = luo_bound_desc(binder->b, buffer);
-    LUO_TRY(luo_frame_of(binder->arena, b, binder->b->device, &f, binder->err));
-    if (f.region.empty) {
+    LUO_TRY(luo_frame_of(binder->arena, b, binder->b->device, &frame, binder->err));
+    if (frame.region.empty) {
         *out = (luo_span){0, 0};
         return LUO_OK;
     }
-    if (f.region.dim[dim].n != 1)
+    if (frame.region.dim[dim].n != 1)
         return luo_err_set(binder->err, LUO_EUNSUP,
                            "tensor `%s` lies in %d separate slices on device %d; "
                            "plans whose shares are contiguous can be run.",
-                           b->tensor, (int)f.region.dim[dim].n, (int)binder->b->device);
-    *out = f.region.dim[dim].at[0];
+                           b->tensor, (int)frame.region.dim[dim].n, (int)binder->b->device);
+    *out = frame.region.dim[dim].at[0];
     return LUO_OK;
 }
 
@@ -43,10 +44,10 @@ static luo_status interval(luo_binder *binder, int32_t buffer, int32_t dim, luo_
 static luo_status first_token(luo_binder *binder, const luo_bound_op *op, int32_t buffer,
                               int64_t *out)
 {
-    luo_span s = {0, 0};
+    luo_span span = {0, 0};
     const int64_t tokens = binder->b->role->seg[binder->b->seg_of[op->instr->id]].tokens;
-    LUO_TRY(interval(binder, buffer, 0, &s));
-    *out = tokens > 0 ? s.lo % tokens : 0;
+    LUO_TRY(interval(binder, buffer, 0, &span));
+    *out = tokens > 0 ? span.lo % tokens : 0;
     return LUO_OK;
 }
 
@@ -91,12 +92,12 @@ static luo_status bind_rows(luo_binder *binder, luo_bound_op *op)
 /* Rows lo.. of the table lie here. */
 static luo_status bind_table(luo_binder *binder, luo_bound_op *op, int32_t table)
 {
-    luo_span s = {0, 0};
-    LUO_TRY(interval(binder, table, 0, &s));
+    luo_span span = {0, 0};
+    LUO_TRY(interval(binder, table, 0, &span));
     op->rows = luo_op_in(binder, op, 0)->dim[0];
     op->cols = luo_op_out(binder, op, 0)->dim[1]; /* of the result, or of the table's gradient */
-    op->lo = s.lo;
-    op->depth = s.hi;
+    op->lo = span.lo;
+    op->depth = span.hi;
     op->scale = 1;
     const luo_model *model = binder->b->config->model;
     const bool positions = luo_bound_desc(binder->b, table)->letters[0] == 'p';
@@ -167,43 +168,43 @@ static bool out_major(const luo_buffer *w, const luo_buffer *y)
 }
 
 /* Elements that a token of the tensor with these letters has, by the sizes of the weight. */
-static int64_t width_in(const luo_buffer *w, const char *letters)
+static int64_t width_in(const luo_buffer *buffer, const char *letters)
 {
     int64_t n = 1;
-    for (int32_t d = 0; d < w->rank; d++)
-        if (strchr(letters + 1, w->letters[d])) n *= w->dim[d];
+    for (int32_t d = 0; d < buffer->rank; d++)
+        if (strchr(letters + 1, buffer->letters[d])) n *= buffer->dim[d];
     return n;
 }
 
 static luo_product *products(luo_binder *binder, luo_bound_op *op, int32_t n)
 {
-    luo_product *p = LUO_NEW_N(binder->arena, luo_product, n);
-    op->product = p;
+    luo_product *product = LUO_NEW_N(binder->arena, luo_product, n);
+    op->product = product;
     op->nproducts = n;
-    return p;
+    return product;
 }
 
 static luo_status bind_matmul(luo_binder *binder, luo_bound_op *op)
 {
     const luo_instr *instr = op->instr;
     if (instr->nin != 1 + instr->nout) return wrong(binder, op);
-    luo_product *p = products(binder, op, instr->nout);
-    if (!p) return luo_err_nomem(binder->err);
+    luo_product *product = products(binder, op, instr->nout);
+    if (!product) return luo_err_nomem(binder->err);
     const luo_buffer *buffer = luo_op_in(binder, op, 0);
     for (int32_t j = 0; j < instr->nout; j++) {
         const luo_buffer *w = luo_op_in(binder, op, 1 + j), *y = luo_op_out(binder, op, j);
         const bool tb = out_major(w, y);
         const int64_t n = luo_bound_width(y), depth = luo_bound_width(buffer);
-        p[j] = (luo_product){.a = instr->in[0],
-                             .b = instr->in[1 + j],
-                             .c = instr->out[j],
-                             .tb = tb,
-                             .m = y->dim[0],
-                             .n = n,
-                             .k = depth,
-                             .lda = depth,
-                             .ldb = tb ? depth : n,
-                             .ldc = n};
+        product[j] = (luo_product){.a = instr->in[0],
+                                   .b = instr->in[1 + j],
+                                   .c = instr->out[j],
+                                   .tb = tb,
+                                   .m = y->dim[0],
+                                   .n = n,
+                                   .k = depth,
+                                   .lda = depth,
+                                   .ldb = tb ? depth : n,
+                                   .ldc = n};
     }
     return LUO_OK;
 }
@@ -212,25 +213,25 @@ static luo_status bind_matmul_dx(luo_binder *binder, luo_bound_op *op)
 {
     const luo_instr *instr = op->instr;
     if (instr->nout != 1 || instr->nin % 2) return wrong(binder, op);
-    luo_product *p = products(binder, op, instr->nin / 2);
-    if (!p) return luo_err_nomem(binder->err);
+    luo_product *product = products(binder, op, instr->nin / 2);
+    if (!product) return luo_err_nomem(binder->err);
     const luo_buffer *dx = luo_op_out(binder, op, 0);
     for (int32_t j = 0; j < instr->nin / 2; j++) {
         const luo_buffer *dy = luo_op_in(binder, op, 2 * j),
                          *buffer = luo_op_in(binder, op, 2 * j + 1);
         const bool plain = out_major(buffer, dy);
         const int64_t n = luo_bound_width(dx), depth = luo_bound_width(dy);
-        p[j] = (luo_product){.a = instr->in[2 * j],
-                             .b = instr->in[2 * j + 1],
-                             .c = instr->out[0],
-                             .tb = !plain,
-                             .add = j > 0,
-                             .m = dx->dim[0],
-                             .n = n,
-                             .k = depth,
-                             .lda = depth,
-                             .ldb = plain ? n : depth,
-                             .ldc = n};
+        product[j] = (luo_product){.a = instr->in[2 * j],
+                                   .b = instr->in[2 * j + 1],
+                                   .c = instr->out[0],
+                                   .tb = !plain,
+                                   .add = j > 0,
+                                   .m = dx->dim[0],
+                                   .n = n,
+                                   .k = depth,
+                                   .lda = depth,
+                                   .ldb = plain ? n : depth,
+                                   .ldc = n};
     }
     return LUO_OK;
 }
@@ -239,23 +240,23 @@ static luo_status bind_matmul_dw(luo_binder *binder, luo_bound_op *op)
 {
     const luo_instr *instr = op->instr;
     if (instr->nin != 1 + instr->nout) return wrong(binder, op);
-    luo_product *p = products(binder, op, instr->nout);
-    if (!p) return luo_err_nomem(binder->err);
+    luo_product *product = products(binder, op, instr->nout);
+    if (!product) return luo_err_nomem(binder->err);
     const luo_buffer *buffer = luo_op_in(binder, op, 0);
     for (int32_t j = 0; j < instr->nout; j++) {
         const luo_buffer *dy = luo_op_in(binder, op, 1 + j), *dw = luo_op_out(binder, op, j);
         const bool plain = out_major(dw, dy);
         const int64_t ny = width_in(dw, dy->letters), nx = width_in(dw, buffer->letters);
-        p[j] = (luo_product){.a = plain ? instr->in[1 + j] : instr->in[0],
-                             .b = plain ? instr->in[0] : instr->in[1 + j],
-                             .c = instr->out[j],
-                             .ta = true,
-                             .m = plain ? ny : nx,
-                             .n = plain ? nx : ny,
-                             .k = buffer->dim[0],
-                             .lda = plain ? ny : nx,
-                             .ldb = plain ? nx : ny,
-                             .ldc = plain ? nx : ny};
+        product[j] = (luo_product){.a = plain ? instr->in[1 + j] : instr->in[0],
+                                   .b = plain ? instr->in[0] : instr->in[1 + j],
+                                   .c = instr->out[j],
+                                   .ta = true,
+                                   .m = plain ? ny : nx,
+                                   .n = plain ? nx : ny,
+                                   .k = buffer->dim[0],
+                                   .lda = plain ? ny : nx,
+                                   .ldb = plain ? nx : ny,
+                                   .ldc = plain ? nx : ny};
     }
     return LUO_OK;
 }
@@ -285,9 +286,9 @@ static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, in
     luo_span sq = {0, 0}, sk = {0, 0};
     LUO_TRY(interval(binder, q, 1, &sq));
     LUO_TRY(interval(binder, kv, 1, &sk));
-    luo_heads *h = LUO_NEW(binder->arena, luo_heads);
+    luo_heads *heads = LUO_NEW(binder->arena, luo_heads);
     int32_t *kv_of = LUO_NEW_N(binder->arena, int32_t, sq.hi - sq.lo);
-    if (!h || !kv_of) return luo_err_nomem(binder->err);
+    if (!heads || !kv_of) return luo_err_nomem(binder->err);
     const int64_t share = model->heads / model->kv_heads;
     for (int64_t n = sq.lo; n < sq.hi; n++) {
         const int64_t g = n / share;
@@ -299,10 +300,16 @@ static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, in
         kv_of[n - sq.lo] = (int32_t)(g - sk.lo);
     }
     const luo_buffer *buffer = luo_bound_desc(binder->b, q);
-    *h = (luo_heads){sq.hi - sq.lo, sk.hi - sk.lo, buffer->dim[2], kv_of, model->causal,
-                     luo_bound_desc(binder->b, v)->dim[2], model->attention_scale,
-                     model->attention_softcap, luo_window_of(&model->window, op->instr->layer)};
-    op->heads = h;
+    *heads = (luo_heads){sq.hi - sq.lo,
+                         sk.hi - sk.lo,
+                         buffer->dim[2],
+                         kv_of,
+                         model->causal,
+                         luo_bound_desc(binder->b, v)->dim[2],
+                         model->attention_scale,
+                         model->attention_softcap,
+                         luo_window_of(&model->window, op->instr->layer)};
+    op->heads = heads;
     op->rows = buffer->dim[0];
     return LUO_OK;
 }
@@ -316,14 +323,14 @@ static luo_status bind_block(luo_binder *binder, luo_bound_op *op, int32_t q, in
         luo_plan_context(plan, binder->b->config->model->causal, binder->b->program->pipeline);
     const luo_instr *instr = op->instr;
     if (!luo_context_is_on(&context)) return LUO_OK;
-    luo_block *b = LUO_NEW(binder->arena, luo_block);
-    if (!b) return luo_err_nomem(binder->err);
-    LUO_TRY(first_token(binder, op, q, &b->q));
-    LUO_TRY(first_token(binder, op, kv, &b->k));
-    b->nq = luo_bound_desc(binder->b, q)->dim[0];
-    b->nk = luo_bound_desc(binder->b, kv)->dim[0];
-    b->first_keys = backward ? instr->nin < 7 : instr->nin < 5;
-    op->block = b;
+    luo_block *block = LUO_NEW(binder->arena, luo_block);
+    if (!block) return luo_err_nomem(binder->err);
+    LUO_TRY(first_token(binder, op, q, &block->q));
+    LUO_TRY(first_token(binder, op, kv, &block->k));
+    block->nq = luo_bound_desc(binder->b, q)->dim[0];
+    block->nk = luo_bound_desc(binder->b, kv)->dim[0];
+    block->first_keys = backward ? instr->nin < 7 : instr->nin < 5;
+    op->block = block;
     return LUO_OK;
 }
 
@@ -422,17 +429,23 @@ static luo_status bind_grouped(luo_binder *binder, luo_bound_op *op)
 {
     const luo_instr *instr = op->instr;
     if (instr->nin != 2 + instr->nout) return wrong(binder, op);
-    luo_product *p = products(binder, op, instr->nout);
-    if (!p) return luo_err_nomem(binder->err);
+    luo_product *product = products(binder, op, instr->nout);
+    if (!product) return luo_err_nomem(binder->err);
     for (int32_t j = 0; j < instr->nout; j++) {
         const luo_buffer *w = luo_op_in(binder, op, 2 + j), *y = luo_op_out(binder, op, j);
         const bool tb = widens(w, y);
         int64_t n, depth;
         LUO_TRY(length_of(binder, w, tb ? 1 : 2, &n));
         LUO_TRY(length_of(binder, w, tb ? 2 : 1, &depth));
-        p[j] = (luo_product){.a = instr->in[0], .b = instr->in[2 + j], .c = instr->out[j],
-                             .tb = tb, .n = n, .k = depth, .lda = depth,
-                             .ldb = tb ? depth : n, .ldc = n};
+        product[j] = (luo_product){.a = instr->in[0],
+                                   .b = instr->in[2 + j],
+                                   .c = instr->out[j],
+                                   .tb = tb,
+                                   .n = n,
+                                   .k = depth,
+                                   .lda = depth,
+                                   .ldb = tb ? depth : n,
+                                   .ldc = n};
     }
     return bind_experts(binder, op, instr->in[1]);
 }
@@ -441,18 +454,25 @@ static luo_status bind_grouped_dx(luo_binder *binder, luo_bound_op *op)
 {
     const luo_instr *instr = op->instr;
     if (instr->nout != 1 || instr->nin % 2 == 0) return wrong(binder, op);
-    luo_product *p = products(binder, op, instr->nin / 2);
-    if (!p) return luo_err_nomem(binder->err);
+    luo_product *product = products(binder, op, instr->nin / 2);
+    if (!product) return luo_err_nomem(binder->err);
     for (int32_t j = 0; j < instr->nin / 2; j++) {
         const luo_buffer *dy = luo_op_in(binder, op, 1 + 2 * j),
-                         *w = luo_op_in(binder, op, 2 + 2 * j);
-        const bool plain = widens(w, dy); /* w [dy x dx] */
+                         *buffer = luo_op_in(binder, op, 2 + 2 * j);
+        const bool plain = widens(buffer, dy); /* w [dy x dx] */
         int64_t n, depth;
-        LUO_TRY(length_of(binder, w, plain ? 2 : 1, &n));
-        LUO_TRY(length_of(binder, w, plain ? 1 : 2, &depth));
-        p[j] = (luo_product){.a = instr->in[1 + 2 * j], .b = instr->in[2 + 2 * j],
-                             .c = instr->out[0], .tb = !plain, .add = j > 0, .n = n, .k = depth,
-                             .lda = depth, .ldb = plain ? n : depth, .ldc = n};
+        LUO_TRY(length_of(binder, buffer, plain ? 2 : 1, &n));
+        LUO_TRY(length_of(binder, buffer, plain ? 1 : 2, &depth));
+        product[j] = (luo_product){.a = instr->in[1 + 2 * j],
+                                   .b = instr->in[2 + 2 * j],
+                                   .c = instr->out[0],
+                                   .tb = !plain,
+                                   .add = j > 0,
+                                   .n = n,
+                                   .k = depth,
+                                   .lda = depth,
+                                   .ldb = plain ? n : depth,
+                                   .ldc = n};
     }
     return bind_experts(binder, op, instr->in[0]);
 }
@@ -461,15 +481,21 @@ static luo_status bind_grouped_dw(luo_binder *binder, luo_bound_op *op)
 {
     const luo_instr *instr = op->instr;
     if (instr->nin != 2 + instr->nout) return wrong(binder, op);
-    luo_product *p = products(binder, op, instr->nout);
-    if (!p) return luo_err_nomem(binder->err);
+    luo_product *product = products(binder, op, instr->nout);
+    if (!product) return luo_err_nomem(binder->err);
     for (int32_t j = 0; j < instr->nout; j++) {
         const luo_buffer *dy = luo_op_in(binder, op, 2 + j), *dw = luo_op_out(binder, op, j);
         const bool plain = widens(dw, dy);
         const int32_t x = instr->in[0], y = instr->in[2 + j];
-        p[j] = (luo_product){.a = plain ? y : x, .b = plain ? x : y, .c = instr->out[j],
-                             .ta = true, .m = dw->dim[1], .n = dw->dim[2], .lda = dw->dim[1],
-                             .ldb = dw->dim[2], .ldc = dw->dim[2]};
+        product[j] = (luo_product){.a = plain ? y : x,
+                                   .b = plain ? x : y,
+                                   .c = instr->out[j],
+                                   .ta = true,
+                                   .m = dw->dim[1],
+                                   .n = dw->dim[2],
+                                   .lda = dw->dim[1],
+                                   .ldb = dw->dim[2],
+                                   .ldc = dw->dim[2]};
     }
     return bind_experts(binder, op, instr->in[1]);
 }
@@ -486,12 +512,12 @@ static luo_status bind_rows_activation(luo_binder *binder, luo_bound_op *op)
 /* row_max, row_sum, row_target, loss_dx */
 static luo_status bind_logits(luo_binder *binder, luo_bound_op *op)
 {
-    luo_span s = {0, 0};
-    LUO_TRY(interval(binder, op->instr->in[0], 1, &s));
+    luo_span span = {0, 0};
+    LUO_TRY(interval(binder, op->instr->in[0], 1, &span));
     op->rows = luo_op_out(binder, op, 0)->dim[0];
     op->cols = luo_op_in(binder, op, 0)->dim[1];
-    op->lo = s.lo;
-    const int64_t tokens = binder->b->config->model->vocab - s.lo;
+    op->lo = span.lo;
+    const int64_t tokens = binder->b->config->model->vocab - span.lo;
     op->depth = tokens < 0 ? 0 : tokens < op->cols ? tokens : op->cols;
     return LUO_OK;
 }

@@ -15,13 +15,13 @@ static const uint32_t *shares_of_experts(const luo_binder *binder, const luo_buf
 }
 
 /* Experts of every rank of the group. */
-static luo_status deal_experts(luo_binder *binder, luo_bound_trade *t, int64_t experts)
+static luo_status deal_experts(luo_binder *binder, luo_bound_trade *trade, int64_t experts)
 {
-    int64_t *expert = LUO_NEW_N(binder->arena, int64_t, t->n + 1);
+    int64_t *expert = LUO_NEW_N(binder->arena, int64_t, trade->n + 1);
     if (!expert) return luo_err_nomem(binder->err);
-    luo_bounds_cut(experts, t->n, shares_of_experts(binder, luo_bound_desc(binder->b, t->there)),
-                   expert);
-    t->expert = expert;
+    luo_bounds_cut(experts, trade->n,
+                   shares_of_experts(binder, luo_bound_desc(binder->b, trade->there)), expert);
+    trade->expert = expert;
     return LUO_OK;
 }
 
@@ -42,21 +42,21 @@ static bool goes_on(const luo_role *role, int32_t a)
            x->exchange < y->exchange && x->exchange + LUO_LEADER_STEPS > y->exchange;
 }
 
-static void find_steps(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *t)
+static void find_steps(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *trade)
 {
     const luo_role *role = binder->b->role;
-    t->first = t->last = instr->id;
-    while (goes_on(role, t->first - 1)) t->first--;
-    while (goes_on(role, t->last)) t->last++;
-    const bool led = role->instr[t->first].kind == LUO_INSTR_P2P;
-    if (t->first == t->last)
-        t->step = LUO_TRADE_WHOLE;
+    trade->first = trade->last = instr->id;
+    while (goes_on(role, trade->first - 1)) trade->first--;
+    while (goes_on(role, trade->last)) trade->last++;
+    const bool led = role->instr[trade->first].kind == LUO_INSTR_P2P;
+    if (trade->first == trade->last)
+        trade->step = LUO_TRADE_WHOLE;
     else if (instr->kind == LUO_INSTR_COLLECTIVE && led)
-        t->step = LUO_TRADE_LEADERS;
-    else if (instr->id == t->first)
-        t->step = led ? LUO_TRADE_GATHER : LUO_TRADE_FIRST;
+        trade->step = LUO_TRADE_LEADERS;
+    else if (instr->id == trade->first)
+        trade->step = led ? LUO_TRADE_GATHER : LUO_TRADE_FIRST;
     else
-        t->step = led ? LUO_TRADE_SCATTER : LUO_TRADE_SECOND;
+        trade->step = led ? LUO_TRADE_SCATTER : LUO_TRADE_SECOND;
 }
 
 static const luo_group *group_of(const luo_binder *binder, int32_t instr)
@@ -81,14 +81,14 @@ static int32_t message_with(const luo_slot *slot, int32_t device)
     return -1;
 }
 
-static bool sends_to_leader(const luo_move *x)
+static bool sends_to_leader(const luo_move *move)
 {
-    return x->step == LUO_LEADER_GATHER && x->kind == LUO_MOVE_SEND;
+    return move->step == LUO_LEADER_GATHER && move->kind == LUO_MOVE_SEND;
 }
 
 /* Through leaders: who sends to whom stands in the moves, of all devices. */
 static luo_status find_led_ranks(const luo_binder *binder, const luo_instr *instr,
-                                 luo_bound_trade *t)
+                                 luo_bound_trade *trade)
 {
     const luo_moves *moves = &binder->b->set->exchanges[instr->exchange].resolution->moves;
     const luo_slot *slot = &binder->b->program->slots[instr->slot];
@@ -100,70 +100,72 @@ static luo_status find_led_ranks(const luo_binder *binder, const luo_instr *inst
         if (sends_to_leader(&moves->at[i]) && moves->at[i].dev[0] == device)
             leader = moves->at[i].dev[1];
     message[0] = message_with(slot, leader);
-    t->per_node = 1;
+    trade->per_node = 1;
     for (int32_t i = 0; i < moves->n; i++) {
-        const luo_move *x = &moves->at[i];
-        if (sends_to_leader(x) && x->dev[1] == leader) {
-            if (x->dev[0] == device) place = t->per_node;
-            message[t->per_node++] = message_with(slot, x->dev[0]);
+        const luo_move *move = &moves->at[i];
+        if (sends_to_leader(move) && move->dev[1] == leader) {
+            if (move->dev[0] == device) place = trade->per_node;
+            message[trade->per_node++] = message_with(slot, move->dev[0]);
         }
-        const int32_t node = rank_in(x->dev, x->ndev, leader);
-        if (x->step != LUO_LEADER_EXCHANGE || node == x->ndev) continue;
-        t->nodes = x->ndev;
-        t->rank = node;
+        const int32_t node = rank_in(move->dev, move->ndev, leader);
+        if (move->step != LUO_LEADER_EXCHANGE || node == move->ndev) continue;
+        trade->nodes = move->ndev;
+        trade->rank = node;
     }
-    t->message = message;
-    t->leads = leader == device;
-    t->n = t->nodes * t->per_node;
-    t->rank = t->rank * t->per_node + place;
+    trade->message = message;
+    trade->leads = leader == device;
+    trade->n = trade->nodes * trade->per_node;
+    trade->rank = trade->rank * trade->per_node + place;
     return LUO_OK;
 }
 
 /* Places of the device in its node and among the nodes, by the groups of both steps. */
-static luo_status find_ranks(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *t)
+static luo_status find_ranks(const luo_binder *binder, const luo_instr *instr,
+                             luo_bound_trade *trade)
 {
     const int32_t device = binder->b->program->device;
-    if (t->step >= LUO_TRADE_GATHER) return find_led_ranks(binder, instr, t);
+    if (trade->step >= LUO_TRADE_GATHER) return find_led_ranks(binder, instr, trade);
     const luo_group *own = group_of(binder, instr->id);
-    t->nodes = 1;
-    t->per_node = t->n = own->n;
-    t->rank = rank_in(own->dev, own->n, device);
-    if (t->step == LUO_TRADE_WHOLE) return LUO_OK;
-    const luo_group *other = group_of(binder, luo_bound_trade_other(t));
-    const bool inside = luo_bound_trade_is_inside(t);
+    trade->nodes = 1;
+    trade->per_node = trade->n = own->n;
+    trade->rank = rank_in(own->dev, own->n, device);
+    if (trade->step == LUO_TRADE_WHOLE) return LUO_OK;
+    const luo_group *other = group_of(binder, luo_bound_trade_other(trade));
+    const bool inside = luo_bound_trade_is_inside(trade);
     const luo_group *node = inside ? own : other, *across = inside ? other : own;
-    t->nodes = across->n;
-    t->per_node = node->n;
-    t->n = across->n * node->n;
-    t->rank = rank_in(across->dev, across->n, device) * node->n;
-    t->rank += rank_in(node->dev, node->n, device);
+    trade->nodes = across->n;
+    trade->per_node = node->n;
+    trade->n = across->n * node->n;
+    trade->rank = rank_in(across->dev, across->n, device) * node->n;
+    trade->rank += rank_in(node->dev, node->n, device);
     return LUO_OK;
 }
 
 luo_status luo_bind_trade(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
 {
-    luo_bound_trade *t = LUO_NEW(binder->arena, luo_bound_trade);
-    if (!t) return luo_err_nomem(binder->err);
-    comm->trade = t;
+    luo_bound_trade *trade = LUO_NEW(binder->arena, luo_bound_trade);
+    if (!trade) return luo_err_nomem(binder->err);
+    comm->trade = trade;
     if (op->instr->kind == LUO_INSTR_P2P) LUO_TRY(luo_bind_peers(binder, op, comm));
-    find_steps(binder, op->instr, t);
-    comm->route.first = t->first;
-    const luo_instr *instr = &binder->b->role->instr[t->first];
+    find_steps(binder, op->instr, trade);
+    comm->route.first = trade->first;
+    const luo_instr *instr = &binder->b->role->instr[trade->first];
     const bool counts = instr->nin == 1;
     const luo_buffer *in = luo_bound_desc(binder->b, instr->in[0]);
-    t->from = instr->in[0];
-    t->to = binder->b->role->instr[t->last].out[0];
-    t->home = counts ? t->from : instr->in[1];
-    t->there = counts ? t->to : instr->in[2];
-    t->width = counts ? 1 : in->shape.dim[2]; /* here there may be no cells at all */
-    t->counts = counts;
-    const luo_buffer *home = luo_bound_desc(binder->b, t->home);
-    t->each = home->dim[0];
-    t->back = !counts && has_some_experts(in);
+    trade->from = instr->in[0];
+    trade->to = binder->b->role->instr[trade->last].out[0];
+    trade->home = counts ? trade->from : instr->in[1];
+    trade->there = counts ? trade->to : instr->in[2];
+    trade->width = counts ? 1 : in->shape.dim[2]; /* here there may be no cells at all */
+    trade->counts = counts;
+    const luo_buffer *home = luo_bound_desc(binder->b, trade->home);
+    trade->each = home->dim[0];
+    trade->back = !counts && has_some_experts(in);
     const luo_role *role = binder->b->role;
-    t->most =
-        luo_layout_bytes(binder->b->set, role, t->back ? t->from : t->to) / in->elem_bytes;
-    t->own = luo_layout_bytes(binder->b->set, role, t->back ? t->to : t->from) / in->elem_bytes;
-    LUO_TRY(find_ranks(binder, op->instr, t));
-    return deal_experts(binder, t, home->dim[1]);
+    trade->most = luo_layout_bytes(binder->b->set, role, trade->back ? trade->from : trade->to) /
+                  in->elem_bytes;
+    trade->own = luo_layout_bytes(binder->b->set, role, trade->back ? trade->to : trade->from) /
+                 in->elem_bytes;
+    LUO_TRY(find_ranks(binder, op->instr, trade));
+    return deal_experts(binder, trade, home->dim[1]);
 }

@@ -32,18 +32,18 @@ static luo_status bind_piece(luo_binder *binder, int32_t i)
 {
     luo_bound *bound = binder->b;
     luo_piece *piece = &bound->piece[i];
-    const luo_param *q = piece->param;
-    LUO_TRY(region_here(binder, q->state, &q->shape, &piece->piece));
+    const luo_param *param = piece->param;
+    LUO_TRY(region_here(binder, param->state, &param->shape, &piece->piece));
     if (piece->piece.empty) return LUO_OK;
     char name[256];
-    snprintf(name, sizeof name, "%s.state", q->name);
+    snprintf(name, sizeof name, "%s.state", param->name);
     const int32_t s = find_buffer(bound, LUO_BUFFER_OPTIMIZER, name);
     const int32_t w = bound->recipe->plan->state_layout.ndev > 0
                           ? s
-                          : find_buffer(bound, LUO_BUFFER_WEIGHT, q->name);
+                          : find_buffer(bound, LUO_BUFFER_WEIGHT, param->name);
     if (w < 0 || s < 0)
         return luo_err_set(binder->err, LUO_EBUG, "parameter `%s` has no buffer on device %d.",
-                           q->name, (int)bound->device);
+                           param->name, (int)bound->device);
     bound->weight_buffer[i] = w;
     bound->state_buffer[i] = s;
     LUO_TRY(luo_frame_of(binder->arena, luo_bound_desc(bound, w), bound->device,
@@ -117,18 +117,18 @@ static luo_status merge(luo_binder *binder, const luo_copy_segments *w, const lu
 static luo_status bind_pair(luo_binder *binder, int32_t state, int32_t grad, luo_bound_pair *out)
 {
     luo_bound *bound = binder->b;
-    luo_frame f;
+    luo_frame frame;
     luo_copy_segments segments, g, s;
     const luo_piece *piece = piece_of(bound, luo_bound_desc(bound, state)->tensor);
     if (!piece || piece->piece.empty)
         return luo_err_set(binder->err, LUO_EBUG,
                            "state `%s` is updated on device %d but not kept there.",
                            luo_bound_desc(bound, state)->tensor, (int)bound->device);
-    LUO_TRY(
-        luo_frame_of(binder->arena, luo_bound_desc(bound, grad), bound->device, &f, binder->err));
+    LUO_TRY(luo_frame_of(binder->arena, luo_bound_desc(bound, grad), bound->device, &frame,
+                         binder->err));
     LUO_TRY(luo_frame_segments(binder->arena, &piece->weight_frame, &piece->piece, &segments,
                                binder->err));
-    LUO_TRY(luo_frame_segments(binder->arena, &f, &piece->piece, &g, binder->err));
+    LUO_TRY(luo_frame_segments(binder->arena, &frame, &piece->piece, &g, binder->err));
     LUO_TRY(luo_frame_segments(binder->arena, &piece->state_frame, &piece->piece, &s, binder->err));
     *out = (luo_bound_pair){.piece = piece,
                             .weight = bound->weight_buffer[piece - bound->piece],
@@ -138,22 +138,22 @@ static luo_status bind_pair(luo_binder *binder, int32_t state, int32_t grad, luo
     LUO_TRY(merge(binder, &segments, &g, &s, out));
     if (piece->param->counted) return LUO_OK;
     return luo_owned_segments(binder->arena, piece->param->state, &piece->param->shape,
-                              bound->device, &f, &out->owned, binder->err);
+                              bound->device, &frame, &out->owned, binder->err);
 }
 
 /* The cells of a piece that the working weight of this device has, too. */
 static luo_status bind_copy(luo_binder *binder, const luo_piece *piece, int32_t weight)
 {
     luo_bound *bound = binder->b;
-    luo_frame f;
+    luo_frame frame;
     luo_region both;
     luo_copy_segments w, s;
     luo_bound_pair pair = {0};
-    LUO_TRY(
-        luo_frame_of(binder->arena, luo_bound_desc(bound, weight), bound->device, &f, binder->err));
-    LUO_TRY(luo_region_intersect(binder->arena, &f.region, &piece->piece, &both, binder->err));
+    LUO_TRY(luo_frame_of(binder->arena, luo_bound_desc(bound, weight), bound->device, &frame,
+                         binder->err));
+    LUO_TRY(luo_region_intersect(binder->arena, &frame.region, &piece->piece, &both, binder->err));
     if (both.empty) return LUO_OK;
-    LUO_TRY(luo_frame_segments(binder->arena, &f, &both, &w, binder->err));
+    LUO_TRY(luo_frame_segments(binder->arena, &frame, &both, &w, binder->err));
     LUO_TRY(luo_frame_segments(binder->arena, &piece->weight_frame, &both, &s, binder->err));
     LUO_TRY(merge(binder, &w, &w, &s, &pair));
     bound->copy[bound->ncopies++] = (luo_bound_copy){piece, weight, pair.ncells, pair.cells};

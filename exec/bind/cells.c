@@ -13,9 +13,9 @@ static int64_t place(const luo_region *frame, int32_t d, int64_t x)
 {
     int64_t before = 0;
     for (int32_t k = 0; k < frame->dim[d].n; k++) {
-        const luo_span *s = &frame->dim[d].at[k];
-        if (x < s->hi) return before + x - s->lo;
-        before += s->hi - s->lo;
+        const luo_span *span = &frame->dim[d].at[k];
+        if (x < span->hi) return before + x - span->lo;
+        before += span->hi - span->lo;
     }
     return before;
 }

@@ -4,17 +4,17 @@
 #include "core/base/vec.h"
 #include "exec/bind/segments.h"
 
-luo_status luo_frame_of(luo_arena *arena, const luo_buffer *b, int32_t device, luo_frame *out,
+luo_status luo_frame_of(luo_arena *arena, const luo_buffer *buffer, int32_t device, luo_frame *out,
                         luo_err *err)
 {
-    luo_frame f = {{.rank = b->shape.rank, .empty = true}, 0};
-    for (int32_t u = 0; u < b->ann->u; u++)
-        for (int32_t i = 0; i < b->ann->grp[u].ndev; i++) {
-            if (b->ann->grp[u].dev[i] != device) continue;
-            LUO_TRY(luo_region_of(arena, b->ann, &b->shape, u, i, &f.region, err));
-            f.volume = luo_region_volume(&f.region);
+    luo_frame frame = {{.rank = buffer->shape.rank, .empty = true}, 0};
+    for (int32_t u = 0; u < buffer->ann->u; u++)
+        for (int32_t i = 0; i < buffer->ann->grp[u].ndev; i++) {
+            if (buffer->ann->grp[u].dev[i] != device) continue;
+            LUO_TRY(luo_region_of(arena, buffer->ann, &buffer->shape, u, i, &frame.region, err));
+            frame.volume = luo_region_volume(&frame.region);
         }
-    *out = f;
+    *out = frame;
     return LUO_OK;
 }
 
@@ -27,14 +27,14 @@ typedef struct axis { /* one dimension of a part, as positions in the frame's di
 } axis;
 
 /* Positions of the part's spans among the cells of the frame's: gaps of the frame close. */
-static luo_status place_axis(luo_arena *arena, const luo_frame *f, const luo_region *part,
+static luo_status place_axis(luo_arena *arena, const luo_frame *frame, const luo_region *part,
                              int32_t d, axis *out, luo_err *err)
 {
     axis a = {.at = LUO_NEW_N(arena, luo_span, part->dim[d].n)};
     if (!a.at) return luo_err_nomem(err);
     int32_t k = 0;
-    for (int32_t i = 0; i < f->region.dim[d].n; i++) {
-        const luo_span s = f->region.dim[d].at[i];
+    for (int32_t i = 0; i < frame->region.dim[d].n; i++) {
+        const luo_span s = frame->region.dim[d].at[i];
         for (; k < part->dim[d].n && part->dim[d].at[k].hi <= s.hi; k++) {
             const luo_span p = part->dim[d].at[k];
             const luo_span q = {a.extent + p.lo - s.lo, a.extent + p.hi - s.lo};
@@ -49,16 +49,16 @@ static luo_status place_axis(luo_arena *arena, const luo_frame *f, const luo_reg
     return LUO_OK;
 }
 
-static luo_status append(luo_arena *arena, luo_copy_segment_list *l, int64_t at, int64_t n,
+static luo_status append(luo_arena *arena, luo_copy_segment_list *list, int64_t at, int64_t n,
                          luo_err *err)
 {
-    l->elements += n;
-    if (l->n && l->at[l->n - 1].at + l->at[l->n - 1].n == at) {
-        l->at[l->n - 1].n += n;
+    list->elements += n;
+    if (list->n && list->at[list->n - 1].at + list->at[list->n - 1].n == at) {
+        list->at[list->n - 1].n += n;
         return LUO_OK;
     }
-    if (!LUO_VEC_ROOM_IN(arena, l->at, l->n, l->cap)) return luo_err_nomem(err);
-    l->at[l->n++] = (luo_copy_segment){at, n};
+    if (!LUO_VEC_ROOM_IN(arena, list->at, list->n, list->cap)) return luo_err_nomem(err);
+    list->at[list->n++] = (luo_copy_segment){at, n};
     return LUO_OK;
 }
 
@@ -82,11 +82,11 @@ static bool next_row(const axis *x, int32_t n, int32_t *span, int64_t *pos)
     return false;
 }
 
-static luo_status add_rows(luo_arena *arena, luo_copy_segment_list *l, const axis *x, int32_t rank,
-                           int64_t base, int64_t volume, luo_err *err)
+static luo_status add_rows(luo_arena *arena, luo_copy_segment_list *list, const axis *x,
+                           int32_t rank, int64_t base, int64_t volume, luo_err *err)
 {
     const int32_t cut = cut_dim(x, rank);
-    if (cut < 0) return append(arena, l, base, volume, err);
+    if (cut < 0) return append(arena, list, base, volume, err);
     int32_t span[LUO_RANK_MAX] = {0};
     int64_t pos[LUO_RANK_MAX] = {0};
     for (int32_t d = 0; d < cut; d++) pos[d] = x[d].at[0].lo;
@@ -95,36 +95,36 @@ static luo_status add_rows(luo_arena *arena, luo_copy_segment_list *l, const axi
         for (int32_t d = 0; d < cut; d++) row += pos[d] * x[d].stride;
         for (int32_t k = 0; k < x[cut].n; k++) {
             const luo_span s = x[cut].at[k];
-            LUO_TRY(
-                append(arena, l, row + s.lo * x[cut].stride, (s.hi - s.lo) * x[cut].stride, err));
+            LUO_TRY(append(arena, list, row + s.lo * x[cut].stride, (s.hi - s.lo) * x[cut].stride,
+                           err));
         }
     } while (next_row(x, cut, span, pos));
     return LUO_OK;
 }
 
-luo_status luo_segments_add(luo_arena *arena, luo_copy_segment_list *l, const luo_frame *f,
+luo_status luo_segments_add(luo_arena *arena, luo_copy_segment_list *list, const luo_frame *frame,
                             int64_t base, const luo_region *part, luo_err *err)
 {
     axis x[LUO_RANK_MAX];
-    if (part->rank != f->region.rank || !luo_region_contains(&f->region, part))
+    if (part->rank != frame->region.rank || !luo_region_contains(&frame->region, part))
         return luo_err_set(err, LUO_EBUG,
                            "cells are moved that do not lie in the buffer; compile the program "
                            "again.");
     if (part->empty) return LUO_OK;
     int64_t stride = 1;
     for (int32_t d = part->rank; d-- > 0;) {
-        LUO_TRY(place_axis(arena, f, part, d, &x[d], err));
+        LUO_TRY(place_axis(arena, frame, part, d, &x[d], err));
         x[d].stride = stride;
         stride *= x[d].extent;
     }
-    return add_rows(arena, l, x, part->rank, base, f->volume, err);
+    return add_rows(arena, list, x, part->rank, base, frame->volume, err);
 }
 
-luo_status luo_frame_segments(luo_arena *arena, const luo_frame *f, const luo_region *part,
+luo_status luo_frame_segments(luo_arena *arena, const luo_frame *frame, const luo_region *part,
                               luo_copy_segments *out, luo_err *err)
 {
-    luo_copy_segment_list l = {0};
-    LUO_TRY(luo_segments_add(arena, &l, f, 0, part, err));
-    *out = luo_segments_of(&l);
+    luo_copy_segment_list list = {0};
+    LUO_TRY(luo_segments_add(arena, &list, frame, 0, part, err));
+    *out = luo_segments_of(&list);
     return LUO_OK;
 }

@@ -38,18 +38,18 @@ typedef struct copy_list {
     luo_copy_segment_list src, dst;
 } copy_list;
 
-static luo_status append_copy(const joiner *j, copy_list *to, const luo_route_copy *c)
+static luo_status append_copy(const joiner *j, copy_list *to, const luo_route_copy *copy)
 {
-    if (c->from == -1) return LUO_OK;
-    LUO_TRY(append(j, &to->src, c->from, &c->src));
-    return append(j, &to->dst, c->to, &c->dst);
+    if (copy->from == -1) return LUO_OK;
+    LUO_TRY(append(j, &to->src, copy->from, &copy->src));
+    return append(j, &to->dst, copy->to, &copy->dst);
 }
 
-static luo_route_copy copy_of(const copy_list *c)
+static luo_route_copy copy_of(const copy_list *list)
 {
-    if (c->src.elements == 0) return (luo_route_copy){.from = -1, .to = -1};
-    return (luo_route_copy){LUO_ROUTE_SLAB, LUO_ROUTE_SLAB, luo_segments_of(&c->src),
-                            luo_segments_of(&c->dst)};
+    if (list->src.elements == 0) return (luo_route_copy){.from = -1, .to = -1};
+    return (luo_route_copy){LUO_ROUTE_SLAB, LUO_ROUTE_SLAB, luo_segments_of(&list->src),
+                            luo_segments_of(&list->dst)};
 }
 
 static luo_status join_ends(const joiner *j, const luo_route *route, int32_t rank,
@@ -69,14 +69,14 @@ static luo_status join_ends(const joiner *j, const luo_route *route, int32_t ran
     return LUO_OK;
 }
 
-luo_status luo_layout_join(luo_arena *arena, const luo_layout *l, int32_t instr, int64_t elem_bytes,
-                           luo_route *route, luo_err *err)
+luo_status luo_layout_join(luo_arena *arena, const luo_layout *layout, int32_t instr,
+                           int64_t elem_bytes, luo_route *route, luo_err *err)
 {
     luo_copy_segments *send = LUO_NEW_N(arena, luo_copy_segments, route->n);
     luo_copy_segments *recv = LUO_NEW_N(arena, luo_copy_segments, route->n);
     if (!send || !recv) return luo_err_nomem(err);
-    const int64_t scratch = l->scratch[instr] < 0 ? 0 : l->scratch[instr] / elem_bytes;
-    joiner j = {arena, l, elem_bytes, scratch, err};
+    const int64_t scratch = layout->scratch[instr] < 0 ? 0 : layout->scratch[instr] / elem_bytes;
+    joiner j = {arena, layout, elem_bytes, scratch, err};
     copy_list enter = {0}, leave = {0};
     for (int32_t k = 0; k < route->nparts; k++) {
         LUO_TRY(append_copy(&j, &enter, &route->part[k].enter));

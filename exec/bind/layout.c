@@ -77,10 +77,10 @@ int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t 
     return most_rows(set, role, b) * width * b->elem_bytes;
 }
 
-int64_t luo_layout_weights(const luo_buffer *b, int64_t weight_bytes)
+int64_t luo_layout_weights(const luo_buffer *buffer, int64_t weight_bytes)
 {
-    int64_t volume = b->buffer_class == LUO_BUFFER_OPTIMIZER ? weight_bytes : 0;
-    for (int32_t d = 0; d < b->rank; d++) volume *= b->dim[d];
+    int64_t volume = buffer->buffer_class == LUO_BUFFER_OPTIMIZER ? weight_bytes : 0;
+    for (int32_t d = 0; d < buffer->rank; d++) volume *= buffer->dim[d];
     return aligned(volume);
 }
 

@@ -69,22 +69,23 @@ luo_status luo_layout_done(luo_arena *tmp, const luo_role *role, const luo_segme
 /* Makes one route of the parts of a bucket: segments of the slab, in elements of elem_bytes, tensor
  * behind tensor for every rank. Pieces that are neighbours in the slab need no packing.
  * Pre: route->nparts > 0, and the layout was made with it. Errors: LUO_ENOMEM. Owner: arena. */
-luo_status luo_layout_join(luo_arena *arena, const luo_layout *l, int32_t instr, int64_t elem_bytes,
-                           luo_route *route, luo_err *err);
+luo_status luo_layout_join(luo_arena *arena, const luo_layout *layout, int32_t instr,
+                           int64_t elem_bytes, luo_route *route, luo_err *err);
 
 /* Bytes from the begin of the slab. */
-static inline int64_t luo_layout_offset(const luo_layout *l, int32_t buffer, int32_t task)
+static inline int64_t luo_layout_offset(const luo_layout *layout, int32_t buffer, int32_t task)
 {
-    const int64_t copy = l->copy[(int64_t)l->life[buffer] * l->ntask + task];
-    return l->at[buffer] + l->stride[buffer] * copy;
+    const int64_t copy = layout->copy[(int64_t)layout->life[buffer] * layout->ntask + task];
+    return layout->at[buffer] + layout->stride[buffer] * copy;
 }
-static inline void *luo_layout_at(const luo_layout *l, void *slab, int32_t buffer, int32_t task)
+static inline void *luo_layout_at(const luo_layout *layout, void *slab, int32_t buffer,
+                                  int32_t task)
 {
-    return (char *)slab + luo_layout_offset(l, buffer, task);
+    return (char *)slab + luo_layout_offset(layout, buffer, task);
 }
 /* Pre: the route of the instruction uses scratch. */
-static inline void *luo_layout_scratch(const luo_layout *l, void *slab, int32_t instr)
+static inline void *luo_layout_scratch(const luo_layout *layout, void *slab, int32_t instr)
 {
-    return (char *)slab + l->scratch[instr];
+    return (char *)slab + layout->scratch[instr];
 }
 #endif

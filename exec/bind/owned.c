@@ -39,26 +39,26 @@ static void keep_box(void *ctx, const int64_t *lo, const int64_t *hi)
     if (c->st == LUO_OK) c->st = push(c->to, c->from->rank, lo, hi);
 }
 
-/* What is left of box `b` without the box lo..hi: at most two boxes per dimension. */
-static luo_status cut_box(boxes *to, const luo_region *b, const int64_t *lo, const int64_t *hi)
+/* What is left of box `region` without the box lo..hi: at most two boxes per dimension. */
+static luo_status cut_box(boxes *to, const luo_region *region, const int64_t *lo, const int64_t *hi)
 {
     int64_t at[LUO_RANK_MAX], end[LUO_RANK_MAX];
-    for (int32_t d = 0; d < b->rank; d++) {
-        at[d] = b->dim[d].at[0].lo;
-        end[d] = b->dim[d].at[0].hi;
+    for (int32_t d = 0; d < region->rank; d++) {
+        at[d] = region->dim[d].at[0].lo;
+        end[d] = region->dim[d].at[0].hi;
     }
-    for (int32_t d = 0; d < b->rank; d++)
-        if (hi[d] <= at[d] || lo[d] >= end[d]) return push(to, b->rank, at, end);
-    for (int32_t d = 0; d < b->rank; d++) {
+    for (int32_t d = 0; d < region->rank; d++)
+        if (hi[d] <= at[d] || lo[d] >= end[d]) return push(to, region->rank, at, end);
+    for (int32_t d = 0; d < region->rank; d++) {
         const int64_t first = at[d], last = end[d];
         if (lo[d] > first) {
             end[d] = lo[d];
-            LUO_TRY(push(to, b->rank, at, end));
+            LUO_TRY(push(to, region->rank, at, end));
         }
         if (hi[d] < last) {
             at[d] = hi[d];
             end[d] = last;
-            LUO_TRY(push(to, b->rank, at, end));
+            LUO_TRY(push(to, region->rank, at, end));
         }
         at[d] = lo[d] > first ? lo[d] : first;
         end[d] = hi[d] < last ? hi[d] : last;
@@ -113,9 +113,9 @@ luo_status luo_owned_segments(luo_arena *arena, const luo_ann *ann, const luo_sh
 {
     const luo_region *box;
     int32_t n;
-    luo_copy_segment_list l = {0};
+    luo_copy_segment_list list = {0};
     LUO_TRY(luo_owned_boxes(arena, ann, shape, device, &box, &n, err));
-    for (int32_t k = 0; k < n; k++) LUO_TRY(luo_segments_add(arena, &l, frame, 0, &box[k], err));
-    *out = luo_segments_of(&l);
+    for (int32_t k = 0; k < n; k++) LUO_TRY(luo_segments_add(arena, &list, frame, 0, &box[k], err));
+    *out = luo_segments_of(&list);
     return LUO_OK;
 }

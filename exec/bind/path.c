@@ -77,13 +77,13 @@ static bool must_part(const luo_path *path, const luo_hop *hop)
 
 /* Everything that the moves put there, or take, lies in the frame. */
 static bool lies_inside(const luo_path *path, const luo_move *const *move, int32_t n, bool written,
-                        const luo_frame *f)
+                        const luo_frame *frame)
 {
     for (int32_t k = 0; k < n; k++) {
         int32_t parts;
         const luo_region *region = luo_path_move_cells(move[k], path->device, written, &parts);
         for (int32_t i = 0; i < parts; i++)
-            if (!luo_region_contains(&f->region, &region[i])) return false;
+            if (!luo_region_contains(&frame->region, &region[i])) return false;
     }
     return true;
 }
@@ -118,28 +118,28 @@ static luo_status join(luo_arena *arena, const luo_span *a, int32_t na, const lu
     return LUO_OK;
 }
 
-/* The smallest region with r in it, besides what is in hull already. */
-static luo_status widen(luo_arena *arena, luo_region *hull, const luo_region *r, luo_err *err)
+/* The smallest region with region in it, besides what is in hull already. */
+static luo_status widen(luo_arena *arena, luo_region *hull, const luo_region *region, luo_err *err)
 {
-    if (r->empty || luo_region_contains(hull, r)) return LUO_OK;
+    if (region->empty || luo_region_contains(hull, region)) return LUO_OK;
     if (hull->empty) {
-        *hull = *r;
+        *hull = *region;
         return LUO_OK;
     }
-    for (int32_t d = 0; d < r->rank; d++)
-        LUO_TRY(
-            join(arena, hull->dim[d].at, hull->dim[d].n, r->dim[d].at, r->dim[d].n, hull, d, err));
+    for (int32_t d = 0; d < region->rank; d++)
+        LUO_TRY(join(arena, hull->dim[d].at, hull->dim[d].n, region->dim[d].at, region->dim[d].n,
+                     hull, d, err));
     return LUO_OK;
 }
 
 /* A part of the scratch for what hop l writes, or reads. */
-static luo_status reserve(luo_arena *arena, luo_path *path, const luo_hop *l, bool written,
+static luo_status reserve(luo_arena *arena, luo_path *path, const luo_hop *hop, bool written,
                           luo_place *out, luo_err *err)
 {
-    luo_region hull = {.rank = l->move[0]->region->rank, .empty = true};
-    for (int32_t k = 0; k < l->nmove; k++) {
+    luo_region hull = {.rank = hop->move[0]->region->rank, .empty = true};
+    for (int32_t k = 0; k < hop->nmove; k++) {
         int32_t n;
-        const luo_region *region = luo_path_move_cells(l->move[k], path->device, written, &n);
+        const luo_region *region = luo_path_move_cells(hop->move[k], path->device, written, &n);
         for (int32_t i = 0; i < n; i++) LUO_TRY(widen(arena, &hull, &region[i], err));
     }
     const int64_t volume = luo_region_volume(&hull);

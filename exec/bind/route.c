@@ -322,20 +322,20 @@ static luo_status make_route(const finder *f, const luo_path *path, int32_t inst
     ends e = {LUO_NEW_N(f->arena, luo_copy_segment_list, n),
               LUO_NEW_N(f->arena, luo_copy_segment_list, n)};
     if (!e.send || !e.recv) return luo_err_nomem(f->err);
-    luo_route r = {.in = hop->from.buffer,
-                   .out = hop->to.buffer,
-                   .rank = -1,
-                   .scratch_elements = path->scratch_elements,
-                   .first = path->hop[0].first,
-                   .last = last->first + last->n - 1,
-                   .enter.from = -1,
-                   .leave.from = -1};
-    if (instr == hop->first) r.enter = hop->enter;
-    if (instr == r.last) r.leave = path->leave;
-    LUO_TRY(fill(f, hop, instr, &e, &r));
-    if (f->role->instr[instr].kind == LUO_INSTR_COLLECTIVE) r.reduce = reduce_of(f, path);
-    LUO_TRY(seal(f, &e, n, &r));
-    *out = r;
+    luo_route route = {.in = hop->from.buffer,
+                       .out = hop->to.buffer,
+                       .rank = -1,
+                       .scratch_elements = path->scratch_elements,
+                       .first = path->hop[0].first,
+                       .last = last->first + last->n - 1,
+                       .enter.from = -1,
+                       .leave.from = -1};
+    if (instr == hop->first) route.enter = hop->enter;
+    if (instr == route.last) route.leave = path->leave;
+    LUO_TRY(fill(f, hop, instr, &e, &route));
+    if (f->role->instr[instr].kind == LUO_INSTR_COLLECTIVE) route.reduce = reduce_of(f, path);
+    LUO_TRY(seal(f, &e, n, &route));
+    *out = route;
     return LUO_OK;
 }
 
@@ -343,21 +343,21 @@ static luo_status make_route(const finder *f, const luo_path *path, int32_t inst
 static luo_route trade_route(const finder *f, int32_t instr)
 {
     const luo_instr *i = &f->role->instr[instr];
-    luo_route r = {.in = -1,
-                   .out = -1,
-                   .rank = -1,
-                   .first = instr,
-                   .last = instr,
-                   .enter.from = -1,
-                   .leave.from = -1};
-    if (i->kind == LUO_INSTR_P2P) return r;
+    luo_route route = {.in = -1,
+                       .out = -1,
+                       .rank = -1,
+                       .first = instr,
+                       .last = instr,
+                       .enter.from = -1,
+                       .leave.from = -1};
+    if (i->kind == LUO_INSTR_P2P) return route;
     const luo_group *group = &f->set->groups[f->program->slots[i->slot].group];
-    r.in = i->in[0];
-    r.out = i->out[0];
-    r.n = group->n;
-    while (group->dev[++r.rank] != f->program->device) {
+    route.in = i->in[0];
+    route.out = i->out[0];
+    route.n = group->n;
+    while (group->dev[++route.rank] != f->program->device) {
     }
-    return r;
+    return route;
 }
 
 /* ---- buckets ---- */
@@ -425,23 +425,31 @@ static luo_status make_part(const finder *f, int32_t instr, int32_t first, int32
     return make_route(f, &path, instr, out);
 }
 
-static luo_status make_bucket(finder *f, int32_t instr, const luo_exchange *x, luo_route *out)
+static luo_status make_bucket(finder *f, int32_t instr, const luo_exchange *exchange,
+                              luo_route *out)
 {
     const luo_instr *at = f->role->instr, *i = &at[instr];
     const luo_segment *seg = segment_of(f->role, instr);
     int32_t first = instr, end = instr + 1;
     while (first > seg->first && same_call(&at[first - 1], i)) first--;
     while (end < seg->first + seg->n && same_call(&at[end], i)) end++;
-    luo_route *part = LUO_NEW_N(f->arena, luo_route, x->nparts);
+    luo_route *part = LUO_NEW_N(f->arena, luo_route, exchange->nparts);
     if (!part) return luo_err_nomem(f->err);
-    if (x->nparts != i->npieces || i->kind != LUO_INSTR_COLLECTIVE)
+    if (exchange->nparts != i->npieces || i->kind != LUO_INSTR_COLLECTIVE)
         return luo_err_set(f->err, LUO_EBUG, "instruction %d of device %d has other pieces than "
                            "its bucket.", (int)instr, (int)f->program->device);
-    *out = (luo_route){.in = -1, .out = -1, .rank = -1, .first = first, .last = end - 1,
-                       .enter.from = -1, .leave.from = -1, .nparts = x->nparts, .part = part};
-    for (int32_t k = 0; k < x->nparts; k++) {
-        f->exchange = &f->set->exchanges[x->part[k]];
-        f->zero = x->part[k] - f->exchange->step;
+    *out = (luo_route){.in = -1,
+                       .out = -1,
+                       .rank = -1,
+                       .first = first,
+                       .last = end - 1,
+                       .enter.from = -1,
+                       .leave.from = -1,
+                       .nparts = exchange->nparts,
+                       .part = part};
+    for (int32_t k = 0; k < exchange->nparts; k++) {
+        f->exchange = &f->set->exchanges[exchange->part[k]];
+        f->zero = exchange->part[k] - f->exchange->step;
         LUO_TRY(make_part(f, instr, first, end - first, k, &part[k]));
         out->scratch_elements += part[k].scratch_elements;
     }
@@ -459,13 +467,14 @@ luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_pro
     if (i->exchange < 0 || i->exchange >= set->nexchanges)
         return luo_err_set(err, LUO_EBUG, "instruction %d of device %d has no exchange to follow.",
                            (int)instr, (int)program->device);
-    const luo_exchange *x = &set->exchanges[i->exchange];
-    finder f = {arena, set, program, role, x, i->exchange - x->step, i->recompute, err};
+    const luo_exchange *exchange = &set->exchanges[i->exchange];
+    finder f = {arena,        set, program, role, exchange, i->exchange - exchange->step,
+                i->recompute, err};
     if (luo_instr_trades(i)) {
         *out = trade_route(&f, instr);
         return LUO_OK;
     }
-    if (x->nparts) return make_bucket(&f, instr, x, out);
+    if (exchange->nparts) return make_bucket(&f, instr, exchange, out);
     LUO_TRY(find_way(&f, instr, &path));
     return make_route(&f, &path, instr, out);
 }

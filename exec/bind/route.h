@@ -23,13 +23,13 @@ typedef struct luo_copy_segments { /* in the order in which they are packed: row
     int64_t elements; /* sum of n */
 } luo_copy_segments;
 
-/* Frame of a buffer on a device. Pre: b->ann. A device without cells has an empty one.
+/* Frame of a buffer on a device. Pre: buffer->ann. A device without cells has an empty one.
  * Errors: LUO_ENOMEM. Owner: arena. */
-luo_status luo_frame_of(luo_arena *arena, const luo_buffer *b, int32_t device, luo_frame *out,
+luo_status luo_frame_of(luo_arena *arena, const luo_buffer *buffer, int32_t device, luo_frame *out,
                         luo_err *err);
 /* Where the cells of `part` lie in a frame. Neighbours become one segment.
  * Errors: LUO_EBUG part is not inside the frame; LUO_ENOMEM. Owner: arena. */
-luo_status luo_frame_segments(luo_arena *arena, const luo_frame *f, const luo_region *part,
+luo_status luo_frame_segments(luo_arena *arena, const luo_frame *frame, const luo_region *part,
                               luo_copy_segments *out, luo_err *err);
 
 typedef enum luo_reduce { LUO_REDUCE_SUM, LUO_REDUCE_MAX } luo_reduce;

@@ -29,7 +29,7 @@ luo_status luo_calibrate_ops(luo_measurer *measurer, const luo_rank_executor *ex
                              luo_err *err);
 
 /* calibrate_copy.c: rows of op_times, op `copy`, m = elements of 4 bytes. */
-luo_status luo_calibrate_copies(luo_measurer *m, luo_err *err);
+luo_status luo_calibrate_copies(luo_measurer *measurer, luo_err *err);
 
 /* What an executor measures, one after the other; facts as well. Collective. */
 typedef struct luo_measuring {

@@ -6,7 +6,7 @@
 #include "exec/calibrate/calibrate.h"
 #include "exec/clock.h"
 
-luo_status luo_calibrate_copies(luo_measurer *m, luo_err *err)
+luo_status luo_calibrate_copies(luo_measurer *measurer, luo_err *err)
 {
     enum { REPEAT = 15 };
     const size_t most = 16 << 20;
@@ -23,7 +23,7 @@ luo_status luo_calibrate_copies(luo_measurer *m, luo_err *err)
             from[k] = to[n - 1 - (size_t)k]; /* so that it is not left out */
         }
         qsort(s, REPEAT, sizeof *s, luo_vec_by_double);
-        luo_str_addf(&m->ops, "copy,f32,%zu,0,0,%.4f,%d,calibration\n", n / 4,
+        luo_str_addf(&measurer->ops, "copy,f32,%zu,0,0,%.4f,%d,calibration\n", n / 4,
                      1e6 * s[REPEAT / 2], REPEAT);
     }
     free(from);

@@ -4,25 +4,25 @@
 
 #include "core/plan/planners.h"
 
-static luo_model model_of(const luo_network *w, luo_dtype dtype)
+static luo_model model_of(const luo_network *network, luo_dtype dtype)
 {
-    return (luo_model){.name = w->name,
-                       .family = w->gpt ? LUO_FAMILY_GPT : LUO_FAMILY_LLAMA,
-                       .layers = w->layers,
-                       .hidden = w->hidden,
-                       .ffn_hidden = w->ffn,
-                       .heads = w->heads,
-                       .kv_heads = w->kv,
-                       .head_dim = w->head_dim,
-                       .vocab = w->vocab,
-                       .max_sequence_tokens = w->tokens,
-                       .linear_bias = w->gpt,
-                       .out_bias = w->gpt,
-                       .qkv_bias = w->gpt,
+    return (luo_model){.name = network->name,
+                       .family = network->gpt ? LUO_FAMILY_GPT : LUO_FAMILY_LLAMA,
+                       .layers = network->layers,
+                       .hidden = network->hidden,
+                       .ffn_hidden = network->ffn,
+                       .heads = network->heads,
+                       .kv_heads = network->kv,
+                       .head_dim = network->head_dim,
+                       .vocab = network->vocab,
+                       .max_sequence_tokens = network->tokens,
+                       .linear_bias = network->gpt,
+                       .out_bias = network->gpt,
+                       .qkv_bias = network->gpt,
                        .causal = true,
-                       .norm = w->gpt ? LUO_NORM_LAYER : LUO_NORM_RMS,
-                       .activation = w->gpt ? LUO_ACT_GELU : LUO_ACT_SWIGLU,
-                       .position = w->gpt ? LUO_POS_LEARNED : LUO_POS_ROPE,
+                       .norm = network->gpt ? LUO_NORM_LAYER : LUO_NORM_RMS,
+                       .activation = network->gpt ? LUO_ACT_GELU : LUO_ACT_SWIGLU,
+                       .position = network->gpt ? LUO_POS_LEARNED : LUO_POS_ROPE,
                        .norm_eps = 1e-5,
                        .rope_base = 10000,
                        .dtype = dtype};
@@ -65,39 +65,40 @@ static luo_status make_cluster(luo_trial_run *trial, luo_cluster *cluster, luo_e
 
 enum { MICRO_BATCHES = 2 };
 
-static luo_status make_programs(const luo_network *w, luo_dtype dtype, luo_trial_run *trial,
+static luo_status make_programs(const luo_network *network, luo_dtype dtype, luo_trial_run *trial,
                                 luo_err *err)
 {
-    luo_uniform_result *r = NULL;
+    luo_uniform_result *result = NULL;
     int32_t n = 0;
     const luo_compile_opts compile = {.check = false};
     luo_stack_default(&trial->stack);
-    trial->model = model_of(w, dtype);
+    trial->model = model_of(network, dtype);
     LUO_TRY(make_cluster(trial, &trial->cluster, err));
-    const luo_uniform_opts opts = {.batch_sequences = MICRO_BATCHES * w->sequences,
-                                   .sequence_tokens = w->tokens,
+    const luo_uniform_opts opts = {.batch_sequences = MICRO_BATCHES * network->sequences,
+                                   .sequence_tokens = network->tokens,
                                    .tp = 1,
                                    .pp = 1,
                                    .dp = 1,
-                                   .micro_batch_sequences = w->sequences,
+                                   .micro_batch_sequences = network->sequences,
                                    .devices = &trial->rank,
                                    .ndevices = 1,
                                    .stack = &trial->stack};
-    LUO_TRY(luo_plan_uniform(trial->arena, &trial->model, &trial->cluster, &opts, &r, &n, err));
-    LUO_TRY(luo_plan_compile(trial->arena, r->plan, &trial->model, &trial->cluster, &compile,
+    LUO_TRY(
+        luo_plan_uniform(trial->arena, &trial->model, &trial->cluster, &opts, &result, &n, err));
+    LUO_TRY(luo_plan_compile(trial->arena, result->plan, &trial->model, &trial->cluster, &compile,
                              &trial->set, err));
-    trial->recipe = (luo_recipe){.plan = r->plan};
+    trial->recipe = (luo_recipe){.plan = result->plan};
     return LUO_OK;
 }
 
-static luo_status open_run(const luo_network *w, luo_dtype dtype, luo_trial_run *trial,
+static luo_status open_run(const luo_network *network, luo_dtype dtype, luo_trial_run *trial,
                            luo_err *err)
 {
-    LUO_TRY(make_programs(w, dtype, trial, err));
+    LUO_TRY(make_programs(network, dtype, trial, err));
     trial->device_of = LUO_NEW_N(trial->arena, int32_t, trial->nranks);
     if (!trial->device_of) return luo_err_nomem(err);
     for (int32_t r = 0; r < trial->nranks; r++) trial->device_of[r] = r;
-    LUO_TRY(luo_corpus_open(NULL, w->vocab, 0, &trial->corpus, err));
+    LUO_TRY(luo_corpus_open(NULL, network->vocab, 0, &trial->corpus, err));
     trial->config = (luo_rank_config){.rank = trial->rank,
                                       .nranks = trial->nranks,
                                       .device_of = trial->device_of,
@@ -114,13 +115,14 @@ static luo_status open_run(const luo_network *w, luo_dtype dtype, luo_trial_run 
 }
 
 luo_status luo_trial_run_open(const luo_measurer *measurer, const luo_rank_executor *executor,
-                              const luo_network *w, luo_dtype dtype, luo_trial_run *t, luo_err *err)
+                              const luo_network *network, luo_dtype dtype, luo_trial_run *run,
+                              luo_err *err)
 {
-    *t = (luo_trial_run){.executor = executor,
-                         .rank = measurer->rank,
-                         .nranks = measurer->nranks,
-                         .arena = luo_arena_new(1 << 16)};
-    return t->arena ? open_run(w, dtype, t, err) : luo_err_nomem(err);
+    *run = (luo_trial_run){.executor = executor,
+                           .rank = measurer->rank,
+                           .nranks = measurer->nranks,
+                           .arena = luo_arena_new(1 << 16)};
+    return run->arena ? open_run(network, dtype, run, err) : luo_err_nomem(err);
 }
 
 void luo_trial_run_close(luo_trial_run *trial)

@@ -29,10 +29,10 @@ typedef struct luo_trial_run { /* a network, ready to run */
 } luo_trial_run;
 
 /* Plan, programs, data and a bound job of this rank's own; weights drawn. Two micro-batches a step.
- * *t is closed by luo_trial_run_close, whatever is returned. Collective: executors open together.
+ * *run is closed by luo_trial_run_close, whatever is returned. Collective: executors open together.
  */
 luo_status luo_trial_run_open(const luo_measurer *measurer, const luo_rank_executor *executor,
-                              const luo_network *w, luo_dtype dtype, luo_trial_run *t,
+                              const luo_network *network, luo_dtype dtype, luo_trial_run *run,
                               luo_err *err);
 void luo_trial_run_close(luo_trial_run *trial);
 /* One step. Errors: also when the step did not run to its end. */

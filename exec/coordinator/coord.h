@@ -44,9 +44,9 @@ struct luo_backend_state {
     bool warned;        /* .. of what is in it, at the first step */
 };
 
-static inline double luo_coord_time(const luo_backend_state *b, double clock_s)
+static inline double luo_coord_time(const luo_backend_state *backend, double clock_s)
 {
-    return clock_s - b->t0;
+    return clock_s - backend->t0;
 }
 
 /* ---- coord_row.c ---- */
@@ -73,8 +73,8 @@ luo_status luo_coord_wait(luo_backend_state *backend, const char *what, luo_err 
 void luo_coord_forget_jobs(luo_backend_state *backend);
 
 /* ---- coord_state.c ---- */
-luo_status luo_coord_state(luo_backend_state *backend, const luo_state_request *q, int64_t *step,
-                           luo_err *err);
+luo_status luo_coord_state(luo_backend_state *backend, const luo_state_request *request,
+                           int64_t *step, luo_err *err);
 
 /* ---- coord_step.c ---- */
 

@@ -114,10 +114,10 @@ luo_status luo_coord_start(luo_backend_state *backend, const luo_world *world,
 
 luo_status luo_coord_wait(luo_backend_state *backend, const char *what, luo_err *err)
 {
-    luo_workers_wait w = {.what = what,
-                          .abort_s = INFINITY,
-                          .stuck_s = fmax(backend->options->stuck_s, LUO_WORKERS_START_S)};
-    const luo_status st = luo_workers_wait_all(&backend->workers, &w, err);
+    luo_workers_wait wait = {.what = what,
+                             .abort_s = INFINITY,
+                             .stuck_s = fmax(backend->options->stuck_s, LUO_WORKERS_START_S)};
+    const luo_status st = luo_workers_wait_all(&backend->workers, &wait, err);
     if (st == LUO_EPEER) backend->dead = true;
     return st == LUO_OK ? luo_workers_answers(&backend->workers, err) : st;
 }

@@ -80,8 +80,8 @@ static void meet(const side *at, int32_t n, const double *asked_s, luo_op_record
     double last = 0;
     for (int32_t i = 0; i < n; i++) last = fmax(last, asked_s[at[i].record]);
     for (int32_t i = 0; i < n; i++) {
-        luo_op_record *r = &records[at[i].record];
-        r->start_s = fmin(fmax(r->start_s, last), r->end_s);
+        luo_op_record *record = &records[at[i].record];
+        record->start_s = fmin(fmax(record->start_s, last), record->end_s);
     }
 }
 
@@ -103,19 +103,19 @@ static void match(const luo_programs *set, const side *at, int32_t n, const doub
                   const double *seen_s, luo_op_record *records)
 {
     for (int32_t i = 0; i < n; i++) {
-        luo_op_record *r = &records[at[i].record];
+        luo_op_record *record = &records[at[i].record];
         const luo_program *program = luo_programs_find(set, at[i].device);
         const luo_slot *slot = &program->slots[set->roles[program->role].instr[at[i].instr].slot];
         const bool gets = receives(slot);
-        double begin = r->start_s, end = gets ? r->end_s : 0;
+        double begin = record->start_s, end = gets ? record->end_s : 0;
         for (int32_t m = 0; m < slot->nmessage; m++) {
             const side *peer = find(at, n, slot->message[m].peer);
             if (!peer || (gets && slot->message[m].send)) continue;
             begin = fmax(begin, asked_s[peer->record]);
             if (!gets) end = fmax(end, seen_s[peer->record]);
         }
-        if (end > 0) r->end_s = fmax(end, r->start_s);
-        r->start_s = fmin(begin, r->end_s);
+        if (end > 0) record->end_s = fmax(end, record->start_s);
+        record->start_s = fmin(begin, record->end_s);
     }
 }
 

@@ -16,15 +16,15 @@ static luo_status paces(luo_arena *arena, const luo_backend_state *backend,
     for (int32_t i = 0; i < request->nchanges; i++)
         n +=
             request->changes[i].kind == LUO_CHANGE_SLOWDOWN && request->changes[i].target == device;
-    luo_pace *p = LUO_NEW_N(arena, luo_pace, n);
-    if (!p) return luo_err_nomem(err);
-    p[0] = (luo_pace){luo_clock_s() - 1, request->world->slowdown[device]};
-    order->pace = p;
+    luo_pace *pace = LUO_NEW_N(arena, luo_pace, n);
+    if (!pace) return luo_err_nomem(err);
+    pace[0] = (luo_pace){luo_clock_s() - 1, request->world->slowdown[device]};
+    order->pace = pace;
     order->npace = 1;
     for (int32_t i = 0; i < request->nchanges; i++) {
         const luo_change *change = &request->changes[i];
         if (change->kind == LUO_CHANGE_SLOWDOWN && change->target == device)
-            p[order->npace++] = (luo_pace){backend->t0 + change->at_s, change->value};
+            pace[order->npace++] = (luo_pace){backend->t0 + change->at_s, change->value};
     }
     return LUO_OK;
 }
@@ -134,13 +134,13 @@ static void add_delay(links *l, const pair *p, double at_s)
 {
     luo_step_order *order = &l->out->at[p->rank];
     struct luo_delay *list = (struct luo_delay *)(uintptr_t)order->delay;
-    struct luo_delay d;
+    struct luo_delay delay;
     int32_t last = order->ndelay;
-    delay_of(l, p, at_s, &d);
+    delay_of(l, p, at_s, &delay);
     while (last > 0 && list[last - 1].device != p->device) last--;
     const struct luo_delay none = {0}, *before = last > 0 ? &list[last - 1] : &none;
-    if (d.s_per_byte == before->s_per_byte && d.extra_s == before->extra_s) return;
-    list[order->ndelay++] = d;
+    if (delay.s_per_byte == before->s_per_byte && delay.extra_s == before->extra_s) return;
+    list[order->ndelay++] = delay;
     l->out->slow_links = true;
 }
 
@@ -206,28 +206,28 @@ luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *back
                                  const luo_step_request *request, luo_coord_orders *out,
                                  luo_err *err)
 {
-    luo_coord_orders o = {.at = LUO_NEW_N(arena, luo_step_order, backend->workers.n),
-                          .break_s = INFINITY,
-                          .broken = -1,
-                          .down = -1};
-    if (!o.at) return luo_err_nomem(err);
+    luo_coord_orders orders = {.at = LUO_NEW_N(arena, luo_step_order, backend->workers.n),
+                               .break_s = INFINITY,
+                               .broken = -1,
+                               .down = -1};
+    if (!orders.at) return luo_err_nomem(err);
     for (int32_t i = 0; i < request->programs->n; i++) {
         const int32_t d = request->programs->at[i].device;
         if (luo_workers_rank_of(&backend->workers, d) < 0)
             return luo_err_set(err, LUO_EBUG, "device %d has no process; a restart makes one.", d);
-        if (!request->world->up[d] && o.down < 0) o.down = d;
+        if (!request->world->up[d] && orders.down < 0) orders.down = d;
     }
     for (int32_t r = 0; r < backend->workers.n; r++) {
-        o.at[r].step = request->step;
-        o.at[r].part = request->part;
-        o.at[r].trace = request->trace;
-        LUO_TRY(paces(arena, backend, request, backend->workers.at[r].device, &o.at[r], err));
-        failures(backend, request, backend->workers.at[r].device, &o.at[r]);
+        orders.at[r].step = request->step;
+        orders.at[r].part = request->part;
+        orders.at[r].trace = request->trace;
+        LUO_TRY(paces(arena, backend, request, backend->workers.at[r].device, &orders.at[r], err));
+        failures(backend, request, backend->workers.at[r].device, &orders.at[r]);
     }
-    if (links_matter(request)) LUO_TRY(make_links(arena, backend, request, &o, err));
+    if (links_matter(request)) LUO_TRY(make_links(arena, backend, request, &orders, err));
     bool quiet = true;
-    for (int32_t r = 0; r < backend->workers.n; r++) quiet &= is_quiet(&o.at[r]);
-    for (int32_t r = 0; r < backend->workers.n; r++) o.at[r].quiet = quiet;
-    *out = o;
+    for (int32_t r = 0; r < backend->workers.n; r++) quiet &= is_quiet(&orders.at[r]);
+    for (int32_t r = 0; r < backend->workers.n; r++) orders.at[r].quiet = quiet;
+    *out = orders;
     return LUO_OK;
 }

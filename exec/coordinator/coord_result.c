@@ -78,10 +78,10 @@ static void add_records(gathered *g, int32_t i, double base_s)
 {
     const luo_step_report *report = &g->report[i];
     for (int32_t k = 0; k < report->nrecords; k++) {
-        luo_op_record *x = &g->records[g->nrecords++];
-        *x = report->records[k];
-        x->start_s += base_s + g->late_s[i];
-        x->end_s += base_s + g->late_s[i];
+        luo_op_record *record = &g->records[g->nrecords++];
+        *record = report->records[k];
+        record->start_s += base_s + g->late_s[i];
+        record->end_s += base_s + g->late_s[i];
     }
 }
 
@@ -96,19 +96,19 @@ static void add_comm(const luo_programs *set, gathered *g, int32_t i)
 {
     const luo_step_report *report = &g->report[i];
     for (int32_t k = 0; k < report->ncomm; k++) {
-        const luo_comm_use *u = &report->comm[k];
+        const luo_comm_use *use = &report->comm[k];
         int32_t at = 0;
-        if (u->group >= set->ngroups) continue;
-        if (u->group >= 0 && set->groups[u->group].dev[0] != set->at[i].device) continue;
-        while (at < g->ncomm && !same_use(&g->comm[at], u)) at++;
+        if (use->group >= set->ngroups) continue;
+        if (use->group >= 0 && set->groups[use->group].dev[0] != set->at[i].device) continue;
+        while (at < g->ncomm && !same_use(&g->comm[at], use)) at++;
         if (at == g->ncomm) {
-            g->comm[g->ncomm++] = *u;
+            g->comm[g->ncomm++] = *use;
             continue;
         }
-        g->comm[at].calls += u->calls;
-        g->comm[at].bytes += u->bytes;
-        g->comm[at].busy_s += u->busy_s;
-        g->comm[at].exposed_s += u->exposed_s;
+        g->comm[at].calls += use->calls;
+        g->comm[at].bytes += use->bytes;
+        g->comm[at].busy_s += use->busy_s;
+        g->comm[at].exposed_s += use->exposed_s;
     }
 }
 

@@ -19,10 +19,10 @@ void luo_coord_close(luo_backend_state *backend)
     free(backend);
 }
 
-static luo_status check_config(const luo_backend_config *c, luo_err *err)
+static luo_status check_config(const luo_backend_config *config, luo_err *err)
 {
-    const luo_exec_options *options = c->options;
-    if (!options || !options->program || !c->model || !c->cluster)
+    const luo_exec_options *options = config->options;
+    if (!options || !options->program || !config->model || !config->cluster)
         return luo_err_set(err, LUO_EBUG,
                            "a backend of other processes is opened without options, model or "
                            "cluster.");

@@ -5,13 +5,13 @@
 #include "exec/coordinator/coord.h"
 #include "exec/state/checkpoint.h"
 
-static luo_status command(luo_backend_state *backend, int32_t job, const luo_state_order *o,
+static luo_status command(luo_backend_state *backend, int32_t job, const luo_state_order *order,
                           const char *what, luo_err *err)
 {
     luo_wire wire = {0};
     luo_workers_begin(&backend->workers, &wire);
     luo_wire_put_int(&wire, backend->job[job].id);
-    luo_message_put_state_order(&wire, o);
+    luo_message_put_state_order(&wire, order);
     const luo_status st = luo_workers_send_all(&backend->workers, LUO_SAY_STATE, &wire, err);
     luo_wire_free(&wire);
     return st == LUO_OK ? luo_coord_wait(backend, what, err) : st;
@@ -64,29 +64,30 @@ static luo_status load_from(luo_backend_state *backend, int32_t job, const char 
 }
 
 static luo_status load_checkpoint(luo_backend_state *backend, int32_t job,
-                                  const luo_state_request *q, int64_t *step, luo_err *err)
+                                  const luo_state_request *request, int64_t *step, luo_err *err)
 {
     const luo_exec_options *options = backend->options;
     luo_found found = {0};
     /* What an earlier run left in the folder is not this run's. */
     luo_status st = LUO_EINPUT;
-    if (backend->saved) st = load_from(backend, job, options->checkpoints, q->step, &found, err);
+    if (backend->saved)
+        st = load_from(backend, job, options->checkpoints, request->step, &found, err);
     if (st == LUO_EINPUT && options->resume)
-        st = load_from(backend, job, options->resume, q->step, &found, err);
+        st = load_from(backend, job, options->resume, request->step, &found, err);
     if (st == LUO_EINPUT && !backend->saved && !options->resume)
         return luo_err_set(err, LUO_EINPUT,
                            "there is no checkpoint to go back to; `--resume DIR` "
                            "or a checkpoint of this run is needed.");
     if (st != LUO_OK) return st;
-    if (q->info)
-        *q->info = (luo_state_info){
+    if (request->info)
+        *request->info = (luo_state_info){
             .loaded = found.path, .npassed = found.npassed, .passed = found.passed};
     return steps_done(backend, step, err);
 }
 
 /* ---- SAVE ---- */
 
-static luo_status save(luo_backend_state *backend, int32_t job, const luo_state_request *q,
+static luo_status save(luo_backend_state *backend, int32_t job, const luo_state_request *request,
                        luo_err *err)
 {
     const luo_exec_options *options = backend->options;
@@ -97,42 +98,42 @@ static luo_status save(luo_backend_state *backend, int32_t job, const luo_state_
     const luo_state_order order = {.action = LUO_STATE_SAVE,
                                    .checkpoint = options->checkpoints,
                                    .data = options->data ? options->data : "synthetic",
-                                   .step = q->step,
+                                   .step = request->step,
                                    .keep = options->keep};
     LUO_TRY(command(backend, job, &order, "save the state", err));
     backend->saved = true;
     return LUO_OK;
 }
 
-static void tell_processes(const luo_workers *workers, const luo_state_request *q)
+static void tell_processes(const luo_workers *workers, const luo_state_request *request)
 {
-    if (!q->processes) return;
-    for (int32_t d = 0; d < q->world->ndevices; d++)
-        q->processes[d] = luo_workers_rank_of(workers, d) >= 0;
+    if (!request->processes) return;
+    for (int32_t d = 0; d < request->world->ndevices; d++)
+        request->processes[d] = luo_workers_rank_of(workers, d) >= 0;
 }
 
-luo_status luo_coord_state(luo_backend_state *backend, const luo_state_request *q, int64_t *step,
-                           luo_err *err)
+luo_status luo_coord_state(luo_backend_state *backend, const luo_state_request *request,
+                           int64_t *step, luo_err *err)
 {
     int32_t job;
     luo_arena_reset(backend->last, 0);
-    if (!q->recipe || q->recipe->from)
+    if (!request->recipe || request->recipe->from)
         return luo_err_set(err, LUO_EBUG, "state is asked for without the recipe of a step.");
-    if (q->action == LUO_STATE_INIT || q->action == LUO_STATE_LOAD) {
+    if (request->action == LUO_STATE_INIT || request->action == LUO_STATE_LOAD) {
         backend->holder = -1;
-        LUO_TRY(luo_coord_start(backend, q->world, q->programs, err));
+        LUO_TRY(luo_coord_start(backend, request->world, request->programs, err));
     } else if (!backend->workers.alive) {
         return luo_err_set(err, LUO_EPEER, "%s.", backend->workers.loss.text);
     }
-    LUO_TRY(luo_coord_prepare(backend, q->recipe->plan, q->recipe->sequence_tokens, q->programs,
-                              &job, err));
-    if (q->action == LUO_STATE_BIND) return LUO_OK;
-    if (q->action == LUO_STATE_SAVE) return save(backend, job, q, err);
-    if (q->action == LUO_STATE_INIT)
+    LUO_TRY(luo_coord_prepare(backend, request->recipe->plan, request->recipe->sequence_tokens,
+                              request->programs, &job, err));
+    if (request->action == LUO_STATE_BIND) return LUO_OK;
+    if (request->action == LUO_STATE_SAVE) return save(backend, job, request, err);
+    if (request->action == LUO_STATE_INIT)
         LUO_TRY(init(backend, job, step, err));
     else
-        LUO_TRY(load_checkpoint(backend, job, q, step, err));
+        LUO_TRY(load_checkpoint(backend, job, request, step, err));
     backend->holder = job;
-    tell_processes(&backend->workers, q);
+    tell_processes(&backend->workers, request);
     return LUO_OK;
 }

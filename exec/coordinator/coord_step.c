@@ -83,17 +83,16 @@ static void tell_link(const luo_backend_state *backend, int32_t link, double at_
 }
 
 /* What fails before anything was sent. */
-static bool refused(const luo_backend_state *backend, const luo_coord_orders *o,
+static bool refused(const luo_backend_state *backend, const luo_coord_orders *orders,
                     luo_step_result *out)
 {
     const double now = backend->t0 + out->start_s;
-    if (o->down >= 0) {
-        tell_device(backend, o->down, now, out);
-        snprintf(out->text, sizeof out->text,
-                 "device %d is down when the step begins.",
-                 o->down);
-    } else if (o->broken >= 0 && o->break_s <= now) {
-        tell_link(backend, o->broken, now, out);
+    if (orders->down >= 0) {
+        tell_device(backend, orders->down, now, out);
+        snprintf(out->text, sizeof out->text, "device %d is down when the step begins.",
+                 orders->down);
+    } else if (orders->broken >= 0 && orders->break_s <= now) {
+        tell_link(backend, orders->broken, now, out);
     }
     return out->status != LUO_OK;
 }
@@ -107,27 +106,27 @@ typedef struct round {
     luo_workers_wait wait;
 } round_trip;
 
-static luo_status send_step(const round_trip *t, int32_t job, luo_err *err)
+static luo_status send_step(const round_trip *trip, int32_t job, luo_err *err)
 {
-    luo_workers *workers = &t->b->workers;
+    luo_workers *workers = &trip->b->workers;
     luo_wire wire = {0};
     luo_status st = LUO_OK;
     luo_workers_begin(workers, &wire);
     for (int32_t r = 0; st == LUO_OK && r < workers->n; r++) {
         wire.len = 0;
         luo_wire_put_int(&wire, workers->serial);
-        luo_wire_put_int(&wire, t->b->job[job].id);
-        luo_message_put_step_order(&wire, &t->orders->at[r], workers->asked_s);
+        luo_wire_put_int(&wire, trip->b->job[job].id);
+        luo_message_put_step_order(&wire, &trip->orders->at[r], workers->asked_s);
         st = luo_workers_send(workers, r, LUO_SAY_STEP, &wire, err);
     }
     luo_wire_free(&wire);
     return st;
 }
 
-static luo_status send_move(const round_trip *t, int32_t from, int32_t to, const luo_recipe *recipe,
-                            luo_err *err)
+static luo_status send_move(const round_trip *trip, int32_t from, int32_t to,
+                            const luo_recipe *recipe, luo_err *err)
 {
-    luo_workers *workers = &t->b->workers;
+    luo_workers *workers = &trip->b->workers;
     luo_wire wire = {0};
     luo_status st = LUO_OK;
     const luo_step_order quiet = {.withdraw_s = INFINITY, .kill_s = INFINITY};
@@ -135,39 +134,40 @@ static luo_status send_move(const round_trip *t, int32_t from, int32_t to, const
     for (int32_t r = 0; st == LUO_OK && r < workers->n; r++) {
         wire.len = 0;
         luo_wire_put_int(&wire, workers->serial);
-        luo_wire_put_int(&wire, t->b->job[from].id);
-        luo_wire_put_int(&wire, t->b->job[to].id);
+        luo_wire_put_int(&wire, trip->b->job[from].id);
+        luo_wire_put_int(&wire, trip->b->job[to].id);
         luo_wire_put_int(&wire, recipe ? recipe->ndead : 0);
         for (int32_t i = 0; recipe && i < recipe->ndead; i++)
             luo_wire_put_int(&wire, recipe->dead[i]);
-        luo_wire_put_int(&wire, t->q ? (int64_t)t->q->programs->hash : 0);
-        luo_message_put_step_order(&wire, t->orders ? &t->orders->at[r] : &quiet, workers->asked_s);
+        luo_wire_put_int(&wire, trip->q ? (int64_t)trip->q->programs->hash : 0);
+        luo_message_put_step_order(&wire, trip->orders ? &trip->orders->at[r] : &quiet,
+                                   workers->asked_s);
         st = luo_workers_send(workers, r, LUO_SAY_MOVE, &wire, err);
     }
     luo_wire_free(&wire);
     return st;
 }
 
-static luo_status wait_for(round_trip *t, const char *what, luo_err *err)
+static luo_status wait_for(round_trip *trip, const char *what, luo_err *err)
 {
-    t->wait = (luo_workers_wait){.what = what,
-                               .stuck_s = t->b->options->stuck_s,
-                               .abort_s = t->orders ? t->orders->break_s : INFINITY};
-    const luo_status st = luo_workers_wait_all(&t->b->workers, &t->wait, err);
-    if (st == LUO_EPEER) t->b->dead = true;
-    return st == LUO_OK ? luo_workers_answers(&t->b->workers, err) : st;
+    trip->wait = (luo_workers_wait){.what = what,
+                                    .stuck_s = trip->b->options->stuck_s,
+                                    .abort_s = trip->orders ? trip->orders->break_s : INFINITY};
+    const luo_status st = luo_workers_wait_all(&trip->b->workers, &trip->wait, err);
+    if (st == LUO_EPEER) trip->b->dead = true;
+    return st == LUO_OK ? luo_workers_answers(&trip->b->workers, err) : st;
 }
 
 luo_status luo_coord_hold(luo_backend_state *backend, int32_t job, luo_err *err)
 {
-    round_trip t = {.b = backend};
+    round_trip trip = {.b = backend};
     if (backend->holder == job) return LUO_OK;
     if (backend->holder < 0)
         return luo_err_set(err, LUO_EBUG,
                            "no state was made or loaded; luo_backend.state has to "
                            "be called first.");
-    LUO_TRY(send_move(&t, backend->holder, job, NULL, err));
-    LUO_TRY(wait_for(&t, "bind the state again", err));
+    LUO_TRY(send_move(&trip, backend->holder, job, NULL, err));
+    LUO_TRY(wait_for(&trip, "bind the state again", err));
     backend->holder = job;
     return LUO_OK;
 }
@@ -175,49 +175,50 @@ luo_status luo_coord_hold(luo_backend_state *backend, int32_t job, luo_err *err)
 /* ---- how it ended ---- */
 
 /* A step that was drained because a device withdrew or a link broke; otherwise it is our fault. */
-static luo_status tell_drained(const round_trip *t, luo_step_result *out, luo_err *err)
+static luo_status tell_drained(const round_trip *trip, luo_step_result *out, luo_err *err)
 {
-    luo_backend_state *backend = t->b;
-    const luo_workers_wait *w = &t->wait;
-    if (w->withdrew >= 0)
-        tell_device(backend, backend->workers.at[w->withdrew].device, w->withdrew_s, out);
-    else if (w->drained_s >= 0)
-        tell_link(backend, t->orders->broken, w->drained_s, out);
+    luo_backend_state *backend = trip->b;
+    const luo_workers_wait *wait = &trip->wait;
+    if (wait->withdrew >= 0)
+        tell_device(backend, backend->workers.at[wait->withdrew].device, wait->withdrew_s, out);
+    else if (wait->drained_s >= 0)
+        tell_link(backend, trip->orders->broken, wait->drained_s, out);
     else
         return luo_err_set(err, LUO_EBUG, "ranks drained a step that nobody had aborted.");
     return LUO_OK;
 }
 
-static luo_status run_step(round_trip *t, luo_step_result *out, luo_err *err)
+static luo_status run_step(round_trip *trip, luo_step_result *out, luo_err *err)
 {
-    luo_backend_state *backend = t->b;
-    const luo_recipe *r = t->q->recipe;
+    luo_backend_state *backend = trip->b;
+    const luo_recipe *recipe = trip->q->recipe;
     int32_t job;
-    LUO_TRY(luo_coord_prepare(backend, r->plan, r->sequence_tokens, t->q->programs, &job, err));
+    LUO_TRY(luo_coord_prepare(backend, recipe->plan, recipe->sequence_tokens, trip->q->programs,
+                              &job, err));
     LUO_TRY(luo_coord_hold(backend, job, err));
-    LUO_TRY(send_step(t, job, err));
-    LUO_TRY(wait_for(t, "go on", err));
+    LUO_TRY(send_step(trip, job, err));
+    LUO_TRY(wait_for(trip, "go on", err));
     out->end_s = luo_coord_time(backend, luo_clock_s());
-    LUO_TRY(luo_coord_result(backend, t->q, out, err));
-    if (out->status == LUO_ECANCELED) LUO_TRY(tell_drained(t, out, err));
-    if (out->status == LUO_OK) LUO_TRY(luo_coord_dump(backend, t->q, err));
+    LUO_TRY(luo_coord_result(backend, trip->q, out, err));
+    if (out->status == LUO_ECANCELED) LUO_TRY(tell_drained(trip, out, err));
+    if (out->status == LUO_OK) LUO_TRY(luo_coord_dump(backend, trip->q, err));
     return LUO_OK;
 }
 
 /* The job to leave keeps its state until every rank has said that the move is done. */
-static luo_status run_switch(round_trip *t, luo_step_result *out, luo_err *err)
+static luo_status run_switch(round_trip *trip, luo_step_result *out, luo_err *err)
 {
-    luo_backend_state *backend = t->b;
-    const luo_recipe *r = t->q->recipe;
+    luo_backend_state *backend = trip->b;
+    const luo_recipe *recipe = trip->q->recipe;
     int32_t job;
-    if (backend->holder < 0 || backend->job[backend->holder].plan != luo_plan_hash(r->from))
+    if (backend->holder < 0 || backend->job[backend->holder].plan != luo_plan_hash(recipe->from))
         return luo_err_set(err, LUO_EBUG, "a switch leaves a plan that does not hold the state.");
-    LUO_TRY(luo_coord_prepare(backend, r->plan, r->sequence_tokens, NULL, &job, err));
-    LUO_TRY(send_move(t, backend->holder, job, r, err));
-    LUO_TRY(wait_for(t, "go on with the switch", err));
+    LUO_TRY(luo_coord_prepare(backend, recipe->plan, recipe->sequence_tokens, NULL, &job, err));
+    LUO_TRY(send_move(trip, backend->holder, job, recipe, err));
+    LUO_TRY(wait_for(trip, "go on with the switch", err));
     out->end_s = luo_coord_time(backend, luo_clock_s());
-    LUO_TRY(luo_coord_result(backend, t->q, out, err));
-    if (out->status == LUO_ECANCELED) return tell_drained(t, out, err);
+    LUO_TRY(luo_coord_result(backend, trip->q, out, err));
+    if (out->status == LUO_ECANCELED) return tell_drained(trip, out, err);
     if (out->status == LUO_OK) backend->holder = job;
     return LUO_OK;
 }
@@ -257,9 +258,9 @@ luo_status luo_coord_run(luo_backend_state *backend, const luo_step_request *req
                            "first.");
     LUO_TRY(luo_coord_orders_make(backend->last, backend, request, &orders, err));
     if (refused(backend, &orders, out)) return LUO_OK;
-    round_trip t = {.b = backend, .q = request, .orders = &orders};
+    round_trip trip = {.b = backend, .q = request, .orders = &orders};
     const luo_status st =
-        request->recipe->from ? run_switch(&t, out, &why) : run_step(&t, out, &why);
+        request->recipe->from ? run_switch(&trip, out, &why) : run_step(&trip, out, &why);
     out->note = note_of(backend, orders.slow_links && !request->recipe->from);
     if (st == LUO_EPEER && backend->dead) return tell_death(backend, request, out);
     if (st == LUO_ESTUCK) return tell_stuck(backend, request, out);

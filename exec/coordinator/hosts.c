@@ -14,87 +14,87 @@
 
 /* ---- lists ---- */
 
-static luo_status append_host(luo_arena *arena, luo_hosts *h, const char *name, luo_err *err)
+static luo_status append_host(luo_arena *arena, luo_hosts *hosts, const char *name, luo_err *err)
 {
-    const size_t one = sizeof *h->at, n = (size_t)h->n;
+    const size_t one = sizeof *hosts->at, n = (size_t)hosts->n;
     if (!luo_cluster_is_host_name(name))
         return luo_err_set(err, LUO_EINPUT,
                            "`%.60s` is no name of a host; letters, digits, `.`, `-` and `_` are "
                            "expected, a letter or digit first.",
                            name);
-    if (h->n == LUO_HOSTS_MAX)
+    if (hosts->n == LUO_HOSTS_MAX)
         return luo_err_set(err, LUO_EINPUT,
                            "more than %d hosts are named; as many or fewer are "
                            "expected.",
                            LUO_HOSTS_MAX);
     if ((n & (n - 1)) == 0) { /* 0, 1, 2, 4, .. */
-        const char **more = luo_arena_grow(arena, h->at, n * one, (n ? 2 * n : 1) * one);
+        const char **more = luo_arena_grow(arena, hosts->at, n * one, (n ? 2 * n : 1) * one);
         if (!more) return luo_err_nomem(err);
-        h->at = more;
+        hosts->at = more;
     }
-    h->at[h->n] = luo_arena_strdup(arena, name);
-    return h->at[h->n++] ? LUO_OK : luo_err_nomem(err);
+    hosts->at[hosts->n] = luo_arena_strdup(arena, name);
+    return hosts->at[hosts->n++] ? LUO_OK : luo_err_nomem(err);
 }
 
-luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32_t *at,
+luo_status luo_hosts_add(luo_arena *arena, luo_hosts *hosts, const char *name, int32_t *at,
                          luo_err *err)
 {
-    int32_t i = h->n - 1; /* files with a line per slot repeat the last one */
-    while (i >= 0 && strcmp(h->at[i], name) != 0) i--;
+    int32_t i = hosts->n - 1; /* files with a line per slot repeat the last one */
+    while (i >= 0 && strcmp(hosts->at[i], name) != 0) i--;
     if (i < 0) {
-        i = h->n;
-        LUO_TRY(append_host(arena, h, name, err));
+        i = hosts->n;
+        LUO_TRY(append_host(arena, hosts, name, err));
     }
     if (at) *at = i;
     return LUO_OK;
 }
 
 /* One, or as Slurm writes several. */
-static luo_status add_hosts(luo_arena *arena, luo_hosts *h, const char *word, luo_err *err)
+static luo_status add_hosts(luo_arena *arena, luo_hosts *hosts, const char *word, luo_err *err)
 {
     const char *const *names;
     int32_t n;
-    if (!strchr(word, '[')) return luo_hosts_add(arena, h, word, NULL, err);
+    if (!strchr(word, '[')) return luo_hosts_add(arena, hosts, word, NULL, err);
     LUO_TRY(luo_hostlist_expand(arena, word, &names, &n, err));
-    for (int32_t i = 0; i < n; i++) LUO_TRY(luo_hosts_add(arena, h, names[i], NULL, err));
+    for (int32_t i = 0; i < n; i++) LUO_TRY(luo_hosts_add(arena, hosts, names[i], NULL, err));
     return LUO_OK;
 }
 
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err)
 {
     char line[1024], word[sizeof line];
-    luo_hosts h = {.known = true};
+    luo_hosts hosts = {.known = true};
     luo_status st = LUO_OK;
     int fd, number = 0;
     LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a hostfile", &fd, err));
-    FILE *f = fdopen(fd, "r");
-    if (!f) {
+    FILE *file = fdopen(fd, "r");
+    if (!file) {
         close(fd);
         return luo_err_nomem(err);
     }
-    while (st == LUO_OK && fgets(line, sizeof line, f)) {
+    while (st == LUO_OK && fgets(line, sizeof line, file)) {
         number++;
         if (sscanf(line, " %1023[^ \t\r\n#]", word) != 1) continue;
-        st = add_hosts(arena, &h, word, err);
+        st = add_hosts(arena, &hosts, word, err);
         if (st == LUO_EINPUT) luo_err_at(err, st, path, number, 1);
     }
-    fclose(f);
-    if (st == LUO_OK && h.n == 0)
+    fclose(file);
+    if (st == LUO_OK && hosts.n == 0)
         st = luo_err_set(err, LUO_EINPUT,
                          "`%s` names no host; a line for each, with its name first, is expected.",
                          path);
-    if (st == LUO_OK) *out = h;
+    if (st == LUO_OK) *out = hosts;
     return st;
 }
 
 luo_status luo_hosts_of_slurm(luo_arena *arena, const char *list, luo_hosts *out, luo_err *err)
 {
-    luo_hosts h = {.known = true};
+    luo_hosts hosts = {.known = true};
     const char *const *names;
     int32_t n;
     LUO_TRY(luo_hostlist_expand(arena, list, &names, &n, err));
-    for (int32_t i = 0; i < n; i++) LUO_TRY(append_host(arena, &h, names[i], err));
-    *out = h;
+    for (int32_t i = 0; i < n; i++) LUO_TRY(append_host(arena, &hosts, names[i], err));
+    *out = hosts;
     return LUO_OK;
 }
 
@@ -124,12 +124,12 @@ const char *luo_hosts_of_node(const luo_cluster *cluster, int32_t node)
 static luo_status hosts_of_cluster(luo_arena *arena, const luo_cluster *cluster, luo_hosts *out,
                                    luo_err *err)
 {
-    luo_hosts h = {.known = true};
+    luo_hosts hosts = {.known = true};
     for (int32_t i = 0; i < cluster->nnodes; i++) {
         const char *name = luo_hosts_of_node(cluster, i);
-        if (name) LUO_TRY(luo_hosts_add(arena, &h, name, NULL, err));
+        if (name) LUO_TRY(luo_hosts_add(arena, &hosts, name, NULL, err));
     }
-    if (h.n > 0) *out = h;
+    if (hosts.n > 0) *out = hosts;
     return LUO_OK;
 }
 

@@ -21,7 +21,7 @@ enum { LUO_HOSTS_ADDRESS = 16 }; /* bytes of an address as text */
 
 /* Adds a host unless it is there; *at (NULL: nowhere) its number. Errors: LUO_ENOMEM. Owner: arena.
  */
-luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32_t *at,
+luo_status luo_hosts_add(luo_arena *arena, luo_hosts *hosts, const char *name, int32_t *at,
                          luo_err *err);
 /* First words of the lines of a file, comments left out: a hostfile, or a batch system's list, each
  * once; "a[1-3]" is three. Errors: LUO_EINPUT, also where there is none; LUO_ENOMEM. Owner: arena.

@@ -315,70 +315,70 @@ static luo_status no_launcher(const luo_exec_options *options, int code, luo_err
 }
 
 static luo_status spawn_launcher(const luo_exec_options *options, const command *c,
-                                 const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
+                                 const luo_rendezvous *rendezvous, luo_launch *launch, luo_err *err)
 {
     int why;
-    before b = {options, rendezvous, c, l->scratch.path};
+    before b = {options, rendezvous, c, launch->scratch.path};
     const luo_process_opts opts = {
         .inside = prepare,
         .ctx = &b,
         .argv = c->at,
         .no_input = true,
-        .out = l->log,
-        .err = l->log,
+        .out = launch->log,
+        .err = launch->log,
         .group = true,
         .parent_signal = SIGTERM /* mpirun and srun then end their ranks, also on other hosts */
     };
-    if (luo_process_start(&opts, &l->process, &why) == LUO_OK) return LUO_OK;
+    if (luo_process_start(&opts, &launch->process, &why) == LUO_OK) return LUO_OK;
     return no_launcher(options, why, err);
 }
 
-static luo_status open_log(const luo_exec_options *options, luo_launch *l, luo_err *err)
+static luo_status open_log(const luo_exec_options *options, luo_launch *launch, luo_err *err)
 {
-    l->log = options->log
-                 ? open(options->log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666)
-                 : memfd_create("luoshu-ranks", MFD_CLOEXEC);
-    if (l->log < 0)
+    launch->log = options->log ? open(options->log,
+                                      O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666)
+                               : memfd_create("luoshu-ranks", MFD_CLOEXEC);
+    if (launch->log < 0)
         return luo_io_err(err, "write", options->log ? options->log : "a log in memory");
-    l->has_log = true;
-    l->log_from = lseek(l->log, 0, SEEK_END);
+    launch->has_log = true;
+    launch->log_from = lseek(launch->log, 0, SEEK_END);
     return LUO_OK;
 }
 
 luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
                             const char *const *host_of, int32_t n, luo_launch *out, luo_err *err)
 {
-    luo_launch l = {0};
+    luo_launch launch = {0};
     command c = {.hosts = -1};
     LUO_TRY(luo_limits_check(is_alone(rendezvous) ? n : 1, err));
     luo_launch_pin(options);
     luo_status st = compose(&c, options, rendezvous, host_of, n, err);
-    if (st == LUO_OK) st = open_log(options, &l, err);
-    if (st == LUO_OK && is_alone(rendezvous)) (void)luo_scratch_open(&l.scratch, NULL);
-    if (st == LUO_OK) st = spawn_launcher(options, &c, rendezvous, &l, err);
+    if (st == LUO_OK) st = open_log(options, &launch, err);
+    if (st == LUO_OK && is_alone(rendezvous)) (void)luo_scratch_open(&launch.scratch, NULL);
+    if (st == LUO_OK) st = spawn_launcher(options, &c, rendezvous, &launch, err);
     free_command(&c);
     if (st == LUO_OK)
-        *out = l;
+        *out = launch;
     else
-        luo_launch_end(&l, options, 0);
+        luo_launch_end(&launch, options, 0);
     return st;
 }
 
-bool luo_launch_ended(luo_launch *l)
+bool luo_launch_ended(luo_launch *launch)
 {
-    return luo_process_wait(&l->process, 0);
+    return luo_process_wait(&launch->process, 0);
 }
 
-void luo_launch_end(luo_launch *l, const luo_exec_options *options, double wait_s)
+void luo_launch_end(luo_launch *launch, const luo_exec_options *options, double wait_s)
 {
     enum { GRACE_S = 2 };
-    if (!luo_process_wait(&l->process, wait_s)) luo_process_end(&l->process, GRACE_S);
-    luo_scratch_close(&l->scratch);
-    if (l->has_log) {
-        if (options->log && lseek(l->log, 0, SEEK_END) == 0) unlink(options->log);
-        close(l->log);
+    if (!luo_process_wait(&launch->process, wait_s)) luo_process_end(&launch->process, GRACE_S);
+    luo_scratch_close(&launch->scratch);
+    if (launch->has_log) {
+        if (options->log && lseek(launch->log, 0, SEEK_END) == 0) unlink(options->log);
+        close(launch->log);
     }
-    *l = (luo_launch){0};
+    *launch = (luo_launch){0};
 }
 
 /* ---- why it failed ---- */
@@ -403,10 +403,10 @@ static void first_notice(const char *at, char *text, size_t size)
 }
 
 /* What was written since the start; NULL: nothing, or no memory. Owner: free. */
-static char *read_log(const luo_launch *l)
+static char *read_log(const luo_launch *launch)
 {
-    char *log = l->has_log ? calloc(1, REASON_BYTES + 1) : NULL;
-    if (!log || pread(l->log, log, REASON_BYTES, l->log_from) > 0) return log;
+    char *log = launch->has_log ? calloc(1, REASON_BYTES + 1) : NULL;
+    if (!log || pread(launch->log, log, REASON_BYTES, launch->log_from) > 0) return log;
     free(log);
     return NULL;
 }
@@ -414,19 +414,19 @@ static char *read_log(const luo_launch *l)
 /* How mpirun tells that a rank was killed; of one that had not begun MPI only its own code does. */
 static const char killed[] = "exited on signal";
 
-bool luo_launch_rank_killed(const luo_launch *l)
+bool luo_launch_rank_killed(const luo_launch *launch)
 {
-    char *log = read_log(l);
+    char *log = read_log(launch);
     const bool found = log && strstr(log, killed);
     free(log);
-    return found ||
-           (!luo_process_signal(&l->process) && luo_process_code(&l->process) == 128 + SIGKILL);
+    return found || (!luo_process_signal(&launch->process) &&
+                     luo_process_code(&launch->process) == 128 + SIGKILL);
 }
 
-int32_t luo_launch_rank_named(const luo_launch *l)
+int32_t luo_launch_rank_named(const luo_launch *launch)
 {
     static const char says[] = "process rank ";
-    char *log = read_log(l);
+    char *log = read_log(launch);
     const char *how = log ? strstr(log, killed) : NULL, *at = log;
     int32_t rank = -1;
     while (how && (at = strstr(at, says)) && at < how) {
@@ -456,9 +456,9 @@ static const char *said_by_rank(const char *log)
     return NULL;
 }
 
-void luo_launch_reason(const luo_launch *l, char *text, size_t size)
+void luo_launch_reason(const luo_launch *launch, char *text, size_t size)
 {
-    char *log = read_log(l);
+    char *log = read_log(launch);
     const char *said = log ? said_by_rank(log) : NULL, *how = log ? strstr(log, killed) : NULL;
     text[0] = 0;
     if (said)
@@ -469,8 +469,8 @@ void luo_launch_reason(const luo_launch *l, char *text, size_t size)
         first_notice(log, text, size);
     free(log);
     if (text[0]) return;
-    const int sig = luo_process_signal(&l->process);
+    const int sig = luo_process_signal(&launch->process);
     snprintf(text, size,
              sig ? "the launcher was ended by signal %d" : "the launcher ended with code %d",
-             sig ? sig : luo_process_code(&l->process));
+             sig ? sig : luo_process_code(&launch->process));
 }

@@ -44,16 +44,16 @@ luo_status luo_launch_check_forward(const char *list, luo_err *err);
 luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
                             const char *const *host_of, int32_t n, luo_launch *out, luo_err *err);
 /* Has it ended by itself? */
-bool luo_launch_ended(luo_launch *l);
+bool luo_launch_ended(luo_launch *launch);
 /* Waits so long for its end, then kills its process group; gives everything back. */
-void luo_launch_end(luo_launch *l, const luo_exec_options *options, double wait_s);
+void luo_launch_end(luo_launch *launch, const luo_exec_options *options, double wait_s);
 /* Was a rank killed, as far as the launcher tells? All of it when it has ended. */
-bool luo_launch_rank_killed(const luo_launch *l);
+bool luo_launch_rank_killed(const luo_launch *launch);
 /* The rank that the launcher says was killed; -1: it says of none. */
-int32_t luo_launch_rank_named(const luo_launch *l);
+int32_t luo_launch_rank_named(const luo_launch *launch);
 /* The reason in what was written since the start: a sentence of `luoshu-rank`, that a rank was
  * killed, else the launcher's first notice on one line, else how it ended. */
-void luo_launch_reason(const luo_launch *l, char *text, size_t size);
+void luo_launch_reason(const luo_launch *launch, char *text, size_t size);
 
 /* For --launcher none, before anything else is begun. In the process of rank 0 the coordinator
  * goes on in a child, which alone returns; the processes that the launcher knows become ranks. Rank

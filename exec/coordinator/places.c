@@ -16,35 +16,35 @@ static bool has_names(const luo_exec_options *options, const luo_cluster *cluste
     return false;
 }
 
-static luo_status match_names(luo_arena *arena, const luo_cluster *cluster, node_hosts *x,
+static luo_status match_names(luo_arena *arena, const luo_cluster *cluster, node_hosts *hosts,
                               luo_err *err)
 {
-    x->hosts = (luo_hosts){.known = true};
+    hosts->hosts = (luo_hosts){.known = true};
     for (int32_t i = 0; i < cluster->nnodes; i++) {
         const char *name = luo_hosts_of_node(cluster, i);
-        x->host_of[i] = -1;
-        if (name) LUO_TRY(luo_hosts_add(arena, &x->hosts, name, &x->host_of[i], err));
+        hosts->host_of[i] = -1;
+        if (name) LUO_TRY(luo_hosts_add(arena, &hosts->hosts, name, &hosts->host_of[i], err));
     }
     return LUO_OK;
 }
 
-static void match_numbers(const luo_cluster *cluster, node_hosts *x)
+static void match_numbers(const luo_cluster *cluster, node_hosts *hosts)
 {
     for (int32_t i = 0; i < cluster->nnodes; i++)
-        x->host_of[i] = x->hosts.n == 1 ? 0 : i < x->hosts.n ? i : -1;
+        hosts->host_of[i] = hosts->hosts.n == 1 ? 0 : i < hosts->hosts.n ? i : -1;
 }
 
 /* Nodes of one host follow each other on it. Where hosts are not known, a node is one of its own.
  */
 static luo_status count_places(luo_arena *arena, const luo_cluster *cluster, bool all_here,
-                               node_hosts *x, luo_err *err)
+                               node_hosts *hosts, luo_err *err)
 {
-    int32_t *used = LUO_NEW_N(arena, int32_t, x->hosts.n + 1);
+    int32_t *used = LUO_NEW_N(arena, int32_t, hosts->hosts.n + 1);
     if (!used) return luo_err_nomem(err);
     for (int32_t i = 0; i < cluster->nnodes; i++) {
-        const int32_t host = all_here ? 0 : x->host_of[i];
+        const int32_t host = all_here ? 0 : hosts->host_of[i];
         if (host < 0) continue;
-        x->first[i] = used[host];
+        hosts->first[i] = used[host];
         used[host] += cluster->groups[cluster->nodes[i].group].devices_per_node;
     }
     return LUO_OK;
@@ -72,51 +72,52 @@ static luo_status tell(luo_arena *arena, const char *host, const char **out, luo
  * they are where the user says that they belong: the order of a batch system is the launcher's own.
  */
 static luo_status find_hosts(luo_arena *arena, const luo_exec_options *options,
-                             const luo_cluster *cluster, node_hosts *x, bool *started, luo_err *err)
+                             const luo_cluster *cluster, node_hosts *hosts, bool *started,
+                             luo_err *err)
 {
     const luo_launcher launcher = options->launcher;
     *started = launcher == LUO_LAUNCH_MPIRUN || launcher == LUO_LAUNCH_SRUN;
-    x->host_of = LUO_NEW_N(arena, int32_t, cluster->nnodes);
-    x->first = LUO_NEW_N(arena, int32_t, cluster->nnodes);
-    if (!x->host_of || !x->first) return luo_err_nomem(err);
-    LUO_TRY(luo_hosts_of_run(arena, options, &x->hosts, err));
-    const bool all_here = launcher != LUO_LAUNCH_NONE && x->hosts.known && x->hosts.n == 0;
+    hosts->host_of = LUO_NEW_N(arena, int32_t, cluster->nnodes);
+    hosts->first = LUO_NEW_N(arena, int32_t, cluster->nnodes);
+    if (!hosts->host_of || !hosts->first) return luo_err_nomem(err);
+    LUO_TRY(luo_hosts_of_run(arena, options, &hosts->hosts, err));
+    const bool all_here = launcher != LUO_LAUNCH_NONE && hosts->hosts.known && hosts->hosts.n == 0;
     if (!*started && options->hostfile)
-        LUO_TRY(luo_hosts_of_file(arena, options->hostfile, &x->hosts, err));
+        LUO_TRY(luo_hosts_of_file(arena, options->hostfile, &hosts->hosts, err));
     else if (!*started)
-        x->hosts.n = 0;
+        hosts->hosts.n = 0;
     if (has_names(options, cluster))
-        LUO_TRY(match_names(arena, cluster, x, err));
+        LUO_TRY(match_names(arena, cluster, hosts, err));
     else
-        match_numbers(cluster, x);
-    return count_places(arena, cluster, all_here, x, err);
+        match_numbers(cluster, hosts);
+    return count_places(arena, cluster, all_here, hosts, err);
 }
 
 luo_status luo_places_find(luo_arena *arena, const luo_exec_options *options,
                            const luo_cluster *cluster, const int32_t *device_of, int32_t n,
                            luo_places *out, luo_err *err)
 {
-    node_hosts x = {0};
+    node_hosts hosts = {0};
     bool started;
-    luo_places p = {.place = LUO_NEW_N(arena, int32_t, n)};
+    luo_places places = {.place = LUO_NEW_N(arena, int32_t, n)};
     const char **host = LUO_NEW_N(arena, const char *, n),
                **told = LUO_NEW_N(arena, const char *, n);
-    if (!p.place || !host || !told) return luo_err_nomem(err);
-    LUO_TRY(find_hosts(arena, options, cluster, &x, &started, err));
+    if (!places.place || !host || !told) return luo_err_nomem(err);
+    LUO_TRY(find_hosts(arena, options, cluster, &hosts, &started, err));
     for (int32_t r = 0; r < n; r++) {
         const luo_device *at = &cluster->devices[device_of[r]];
-        const int32_t k = x.host_of[at->node];
-        p.place[r] = x.first[at->node] + at->slot;
-        if (x.hosts.n == 0) continue;
-        if (k < 0) return no_host(cluster, device_of[r], x.hosts.n, err);
-        host[r] = x.hosts.at[k];
+        const int32_t k = hosts.host_of[at->node];
+        places.place[r] = hosts.first[at->node] + at->slot;
+        if (hosts.hosts.n == 0) continue;
+        if (k < 0) return no_host(cluster, device_of[r], hosts.hosts.n, err);
+        host[r] = hosts.hosts.at[k];
         if (r > 0 && host[r] == host[r - 1])
             told[r] = told[r - 1];
         else
             LUO_TRY(tell(arena, host[r], &told[r], err));
     }
-    p.told = told;
-    if (x.hosts.n > 0 && started) p.host = host;
-    *out = p;
+    places.told = told;
+    if (hosts.hosts.n > 0 && started) places.host = host;
+    *out = places;
     return LUO_OK;
 }

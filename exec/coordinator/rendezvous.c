@@ -27,12 +27,12 @@ static bool guess(char address[LUO_HOSTS_ADDRESS])
 typedef enum reach { HERE, AWAY, UNKNOWN } reach;
 
 /* AWAY: *address is where the first host that is not this one is reached from. */
-static reach find(const luo_hosts *h, char address[LUO_HOSTS_ADDRESS])
+static reach find(const luo_hosts *hosts, char address[LUO_HOSTS_ADDRESS])
 {
-    reach r = h->known ? HERE : UNKNOWN;
+    reach r = hosts->known ? HERE : UNKNOWN;
     bool here;
-    for (int32_t i = 0; i < h->n; i++) {
-        if (!luo_hosts_way(h->at[i], address, &here))
+    for (int32_t i = 0; i < hosts->n; i++) {
+        if (!luo_hosts_way(hosts->at[i], address, &here))
             r = UNKNOWN; /* a name that ssh alone knows */
         else if (!here)
             return AWAY;
@@ -43,11 +43,11 @@ static reach find(const luo_hosts *h, char address[LUO_HOSTS_ADDRESS])
 static luo_status find_hosts(const luo_exec_options *options, char address[LUO_HOSTS_ADDRESS],
                              reach *out, luo_err *err)
 {
-    luo_hosts h;
+    luo_hosts hosts;
     luo_arena *arena = luo_arena_new(4096);
     if (!arena) return luo_err_nomem(err);
-    const luo_status st = luo_hosts_of_run(arena, options, &h, err);
-    if (st == LUO_OK) *out = find(&h, address);
+    const luo_status st = luo_hosts_of_run(arena, options, &hosts, err);
+    if (st == LUO_OK) *out = find(&hosts, address);
     luo_arena_free(arena);
     return st;
 }
@@ -59,13 +59,13 @@ bool luo_rendezvous_alone(const luo_exec_options *options)
     return !options->listen && find_hosts(options, address, &r, NULL) == LUO_OK && r == HERE;
 }
 
-static luo_status choose(const luo_exec_options *options, luo_rendezvous *d, luo_err *err)
+static luo_status choose(const luo_exec_options *options, luo_rendezvous *rendezvous, luo_err *err)
 {
     char address[LUO_HOSTS_ADDRESS];
     reach r;
     bool here = false;
     LUO_TRY(find_hosts(options, address, &r, err));
-    d->alone = r == HERE && !options->listen;
+    rendezvous->alone = r == HERE && !options->listen;
     if (options->listen) {
         if (!luo_hosts_way(options->listen, address, &here) || !here)
             return luo_err_set(err, LUO_EUSAGE,
@@ -79,28 +79,29 @@ static luo_status choose(const luo_exec_options *options, luo_rendezvous *d, luo
                            "nothing says at which address the other hosts reach this one; "
                            "`--launcher NAME,listen=ADDRESS` does.");
     }
-    snprintf(d->host, sizeof d->host, "%s", address);
+    snprintf(rendezvous->host, sizeof rendezvous->host, "%s", address);
     return LUO_OK;
 }
 
 /* ---- the rendezvous ---- */
 
-static luo_status draw_token(luo_rendezvous *d, luo_err *err)
+static luo_status draw_token(luo_rendezvous *rendezvous, luo_err *err)
 {
     unsigned char draw[(LUO_RENDEZVOUS_TOKEN - 1) / 2];
     if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
         return luo_err_set(err, LUO_EBACKEND, "the system gives no random bytes.");
-    for (size_t i = 0; i < sizeof draw; i++) snprintf(d->token + 2 * i, 3, "%02x", draw[i]);
+    for (size_t i = 0; i < sizeof draw; i++)
+        snprintf(rendezvous->token + 2 * i, 3, "%02x", draw[i]);
     return LUO_OK;
 }
 
-luo_status luo_rendezvous_open(const luo_exec_options *o, luo_rendezvous *out, luo_err *err)
+luo_status luo_rendezvous_open(const luo_exec_options *options, luo_rendezvous *out, luo_err *err)
 {
-    luo_rendezvous d = {.fd = -1, .rank0 = -1};
-    LUO_TRY(draw_token(&d, err));
-    LUO_TRY(choose(o, &d, err));
-    LUO_TRY(luo_wire_listen(d.host, &d.fd, &d.port, err));
-    *out = d;
+    luo_rendezvous rendezvous = {.fd = -1, .rank0 = -1};
+    LUO_TRY(draw_token(&rendezvous, err));
+    LUO_TRY(choose(options, &rendezvous, err));
+    LUO_TRY(luo_wire_listen(rendezvous.host, &rendezvous.fd, &rendezvous.port, err));
+    *out = rendezvous;
     return LUO_OK;
 }
 

@@ -24,11 +24,11 @@ struct luo_rendezvous {
     int rank0; /* LUO_LAUNCH_NONE: readable once the process that became rank 0 has ended */
 };
 
-/* Opens a rendezvous: at the loopback when all ranks are on this host; else at o->listen, or at the
- * address by which the first other host is reached; if the hosts are not known, at that of this
- * host's name or of the default route. Errors: LUO_EUSAGE o->listen is none of this host's;
- * LUO_EBACKEND. */
-luo_status luo_rendezvous_open(const luo_exec_options *o, luo_rendezvous *out, luo_err *err);
+/* Opens a rendezvous: at the loopback when all ranks are on this host; else at options->listen, or
+ * at the address by which the first other host is reached; if the hosts are not known, at that of
+ * this host's name or of the default route. Errors: LUO_EUSAGE options->listen is none of this
+ * host's; LUO_EBACKEND. */
+luo_status luo_rendezvous_open(const luo_exec_options *options, luo_rendezvous *out, luo_err *err);
 /* Nobody comes in any more; the rest stays. */
 void luo_rendezvous_shut(luo_rendezvous *rendezvous);
 void luo_rendezvous_close(luo_rendezvous *rendezvous);

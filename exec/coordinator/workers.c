@@ -66,12 +66,12 @@ static luo_status greet(luo_workers *workers, stranger *s, luo_wire *hello, bool
                            "rank %d of %lld came where %d ranks are expected; "
                            "the launcher has to start them as one MPI job.",
                            rank, (long long)n, workers->n);
-    luo_workers_rank *r = &workers->at[rank];
-    r->fd = s->fd;
-    r->in = s->in;
-    r->in.limit = LUO_WIRE_LIMIT;
-    r->pid = (pid_t)pid;
-    snprintf(r->host, sizeof r->host, "%s", host);
+    luo_workers_rank *workers_rank = &workers->at[rank];
+    workers_rank->fd = s->fd;
+    workers_rank->in = s->in;
+    workers_rank->in.limit = LUO_WIRE_LIMIT;
+    workers_rank->pid = (pid_t)pid;
+    snprintf(workers_rank->host, sizeof workers_rank->host, "%s", host);
     s->fd = -1;
     s->in = (luo_wire_in){0};
     *seated = true;
@@ -186,15 +186,15 @@ static void give_back(luo_workers *workers)
     workers->n = 0;
 }
 
-static luo_status make_room(luo_workers *workers, const luo_setup *s, luo_err *err)
+static luo_status make_room(luo_workers *workers, const luo_setup *setup, luo_err *err)
 {
-    workers->at = calloc((size_t)s->nranks, sizeof *workers->at);
-    workers->poll = calloc((size_t)s->nranks, sizeof *workers->poll);
+    workers->at = calloc((size_t)setup->nranks, sizeof *workers->at);
+    workers->poll = calloc((size_t)setup->nranks, sizeof *workers->poll);
     if (!workers->at || !workers->poll) return luo_err_nomem(err);
-    workers->n = s->nranks;
+    workers->n = setup->nranks;
     for (int32_t i = 0; i < workers->n; i++) {
         workers->at[i].fd = -1;
-        workers->at[i].device = s->device_of[i];
+        workers->at[i].device = setup->device_of[i];
     }
     return LUO_OK;
 }
@@ -229,23 +229,25 @@ static luo_status set_up(luo_workers *workers, const luo_setup *setup, luo_err *
     return st;
 }
 
-luo_status luo_workers_start(luo_workers *f, const luo_exec_options *options,
+luo_status luo_workers_start(luo_workers *workers, const luo_exec_options *options,
                              const char *const *host_of, const luo_setup *setup, luo_err *err)
 {
-    luo_launch_end(&f->launch, options, REST_S);
-    give_back(f);
-    f->options = options;
-    luo_status st = make_room(f, setup, err);
-    if (st == LUO_OK) st = open_rendezvous(f, err);
-    f->local = st == LUO_OK && f->rendezvous.alone &&
-               (options->launcher == LUO_LAUNCH_MPIRUN || options->launcher == LUO_LAUNCH_LOCAL);
+    luo_launch_end(&workers->launch, options, REST_S);
+    give_back(workers);
+    workers->options = options;
+    luo_status st = make_room(workers, setup, err);
+    if (st == LUO_OK) st = open_rendezvous(workers, err);
+    workers->local =
+        st == LUO_OK && workers->rendezvous.alone &&
+        (options->launcher == LUO_LAUNCH_MPIRUN || options->launcher == LUO_LAUNCH_LOCAL);
     if (st == LUO_OK && options->launcher != LUO_LAUNCH_NONE)
-        st = luo_launch_start(options, &f->rendezvous, host_of, f->n, &f->launch, err);
-    if (st == LUO_OK) st = await_hellos(f, err);
-    if (f->has_rendezvous) luo_rendezvous_shut(&f->rendezvous);
-    if (st == LUO_OK) st = set_up(f, setup, err);
-    f->alive = st == LUO_OK;
-    if (st != LUO_OK) luo_workers_drop(f);
+        st = luo_launch_start(options, &workers->rendezvous, host_of, workers->n, &workers->launch,
+                              err);
+    if (st == LUO_OK) st = await_hellos(workers, err);
+    if (workers->has_rendezvous) luo_rendezvous_shut(&workers->rendezvous);
+    if (st == LUO_OK) st = set_up(workers, setup, err);
+    workers->alive = st == LUO_OK;
+    if (st != LUO_OK) luo_workers_drop(workers);
     return st;
 }
 
@@ -276,11 +278,13 @@ static void see_off(luo_workers *workers)
         }
         if (left == 0 || poll(workers->poll, (nfds_t)workers->n, 100) <= 0) continue;
         for (int32_t i = 0; i < workers->n; i++) {
-            luo_workers_rank *r = &workers->at[i];
-            r->in.used = r->in.len;
-            if (!workers->poll[i].revents || luo_wire_read(&r->in, r->fd, NULL) == LUO_OK) continue;
-            close(r->fd);
-            r->fd = -1;
+            luo_workers_rank *workers_rank = &workers->at[i];
+            workers_rank->in.used = workers_rank->in.len;
+            if (!workers->poll[i].revents ||
+                luo_wire_read(&workers_rank->in, workers_rank->fd, NULL) == LUO_OK)
+                continue;
+            close(workers_rank->fd);
+            workers_rank->fd = -1;
         }
     }
 }

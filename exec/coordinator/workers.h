@@ -58,11 +58,11 @@ typedef struct luo_workers {
 
 /* Starts setup->nranks processes and sets them up; waits until each has read its inputs. host_of:
  * as for luo_launch_start.
- * Pre:    *f is {0}, or has ended. options live as long.
+ * Pre:    *workers is {0}, or has ended. options live as long.
  * Errors: LUO_EBACKEND they do not start, with the reason; LUO_ENOMEM as luo_launch_start;
  * LUO_EPEER one was killed meanwhile; what a rank said of its inputs.
  * Owner:  luo_workers_end. */
-luo_status luo_workers_start(luo_workers *f, const luo_exec_options *options,
+luo_status luo_workers_start(luo_workers *workers, const luo_exec_options *options,
                              const char *const *host_of, const luo_setup *setup, luo_err *err);
 /* Lets all ranks end in order, kills those that do not; nothing is left afterwards. */
 void luo_workers_end(luo_workers *workers);
@@ -95,7 +95,7 @@ typedef struct luo_workers_wait {
  * Errors: LUO_EPEER a rank died, or answered LUO_EPEER: see loss; LUO_ESTUCK nobody went on for
  * stuck_s, or one that has not answered said nothing at all for the options' stuck_s, not even
  * where it is; the workers is then dropped. What else ranks answered is no error here. */
-luo_status luo_workers_wait_all(luo_workers *workers, luo_workers_wait *w, luo_err *err);
+luo_status luo_workers_wait_all(luo_workers *workers, luo_workers_wait *wait, luo_err *err);
 /* The first answer that is not LUO_OK, as an error; LUO_ECANCELED if there is no other. */
 luo_status luo_workers_answers(const luo_workers *workers, luo_err *err);
 #endif

@@ -95,16 +95,16 @@ static void take_answer(luo_workers *workers, luo_workers_rank *rank, luo_wire *
 static luo_status take(luo_workers *workers, int32_t rank, int32_t kind, luo_wire *wire, waiting *v,
                        luo_err *err)
 {
-    luo_workers_rank *r = &workers->at[rank];
+    luo_workers_rank *workers_rank = &workers->at[rank];
     switch ((luo_say)kind) {
     case LUO_SAY_ANSWER:
-        take_answer(workers, r, wire, v);
+        take_answer(workers, workers_rank, wire, v);
         return LUO_OK;
     case LUO_SAY_HERE:
-        take_where(r, wire, v);
+        take_where(workers_rank, wire, v);
         return LUO_OK;
     case LUO_SAY_BYE:
-        r->told = true;
+        workers_rank->told = true;
         return LUO_OK;
     case LUO_SAY_WITHDRAW:
         if (luo_wire_int(wire) != workers->serial || v->w->withdrew >= 0) return LUO_OK;
@@ -128,22 +128,22 @@ static luo_status take(luo_workers *workers, int32_t rank, int32_t kind, luo_wir
 
 static luo_status hear(luo_workers *workers, int32_t rank, waiting *v, luo_err *err)
 {
-    luo_workers_rank *r = &workers->at[rank];
-    luo_status open = luo_wire_read(&r->in, r->fd, err);
+    luo_workers_rank *workers_rank = &workers->at[rank];
+    luo_status open = luo_wire_read(&workers_rank->in, workers_rank->fd, err);
     for (bool got = true; got && open != LUO_ENOMEM;) {
         int32_t kind;
         luo_wire wire;
-        if (luo_wire_next(&r->in, &got, &kind, &wire, err) != LUO_OK)
+        if (luo_wire_next(&workers_rank->in, &got, &kind, &wire, err) != LUO_OK)
             open = LUO_EPEER;
         else if (got)
             LUO_TRY(take(workers, rank, kind, &wire, v, err));
     }
-    if (open == LUO_OK) r->heard_s = v->now;
+    if (open == LUO_OK) workers_rank->heard_s = v->now;
     if (open == LUO_OK || open == LUO_ENOMEM) return open;
-    close(r->fd);
-    r->fd = -1;
+    close(workers_rank->fd);
+    workers_rank->fd = -1;
     if (v->lost_s < 0) v->lost_s = v->now;
-    if (!r->told && workers->loss.rank < 0) workers->loss.rank = rank;
+    if (!workers_rank->told && workers->loss.rank < 0) workers->loss.rank = rank;
     return LUO_OK;
 }
 
@@ -171,9 +171,9 @@ static bool lost_launcher(luo_workers *workers)
     return luo_launch_ended(&workers->launch) && luo_process_signal(&workers->launch.process);
 }
 
-static double look_every(const luo_workers *workers, const luo_workers_wait *w)
+static double look_every(const luo_workers *workers, const luo_workers_wait *wait)
 {
-    return fmin(fmax(fmin(w->stuck_s, workers->options->stuck_s) / 8, LOOK_MIN_S), LOOK_MAX_S);
+    return fmin(fmax(fmin(wait->stuck_s, workers->options->stuck_s) / 8, LOOK_MIN_S), LOOK_MAX_S);
 }
 
 static luo_status ask_where(luo_workers *workers, waiting *v, luo_err *err)
@@ -261,19 +261,18 @@ static bool hangs(const luo_workers *workers, const waiting *v)
     return v->now > v->moved_s + v->w->stuck_s;
 }
 
-static luo_status say_stuck(const luo_workers *workers, const luo_workers_wait *w, double since,
+static luo_status say_stuck(const luo_workers *workers, const luo_workers_wait *wait, double since,
                             luo_err *err)
 {
     const int32_t r = silent_rank(workers);
     if (r < 0)
-        return luo_err_set(err, LUO_ESTUCK,
-                           "stuck for %.1f s: the ranks do not %s.",
-                           since, w->what);
+        return luo_err_set(err, LUO_ESTUCK, "stuck for %.1f s: the ranks do not %s.", since,
+                           wait->what);
     return luo_err_set(err, LUO_ESTUCK,
                        "stuck for %.1f s: device %d (rank %d, process %lld on %s) does not answer, "
                        "and the ranks do not %s.",
                        since, workers->at[r].device, r, (long long)workers->at[r].pid,
-                       workers->at[r].host, w->what);
+                       workers->at[r].host, wait->what);
 }
 
 /* Ends workers of which nobody goes on, unless the last look shows otherwise. */
@@ -342,20 +341,20 @@ static double next_date(const waiting *v)
     return t;
 }
 
-luo_status luo_workers_wait_all(luo_workers *workers, luo_workers_wait *w, luo_err *err)
+luo_status luo_workers_wait_all(luo_workers *workers, luo_workers_wait *wait, luo_err *err)
 {
-    waiting v = {.w = w, .now = luo_clock_s(), .lost_s = -1, .refused_s = -1};
-    w->withdrew = -1;
-    w->drained_s = -1;
+    waiting v = {.w = wait, .now = luo_clock_s(), .lost_s = -1, .refused_s = -1};
+    wait->withdrew = -1;
+    wait->drained_s = -1;
     v.moved_s = v.now;
-    v.look_s = v.now + look_every(workers, w);
+    v.look_s = v.now + look_every(workers, wait);
     workers->loss.rank = -1;
     while (count_open(workers) > 0) {
         LUO_TRY(hear_all(workers, &v, v.lost_s < 0 ? next_date(&v) : v.lost_s + SETTLE_S, err));
         if (settled(workers, &v)) return mourn(workers, &v, err);
         if (v.lost_s >= 0) continue;
-        if (v.now >= w->abort_s && !v.aborted) {
-            w->drained_s = v.now;
+        if (v.now >= wait->abort_s && !v.aborted) {
+            wait->drained_s = v.now;
             LUO_TRY(drain(workers, &v, err));
         }
         if (hangs(workers, &v)) {

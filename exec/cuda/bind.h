@@ -21,36 +21,36 @@ typedef struct gpu_binder {
 } gpu_binder;
 
 /* A copy of `data` will lie on the device, and *at point to it. *at stays where it is. */
-luo_status gpu_binder_put(gpu_binder *b, const void *data, int64_t bytes, const void **at);
+luo_status gpu_binder_put(gpu_binder *binder, const void *data, int64_t bytes, const void **at);
 
 /* The last task that runs an instruction; -1: none does. */
-int32_t gpu_task_of(const luo_job *j, int32_t instr);
+int32_t gpu_task_of(const luo_job *job, int32_t instr);
 
 /* ops.c */
-luo_status gpu_bind_op(gpu_binder *b, gpu_op *op);
+luo_status gpu_bind_op(gpu_binder *binder, gpu_op *op);
 /* products.c */
-luo_status gpu_bind_products(gpu_binder *b, gpu_op *op);
-luo_status gpu_run_nothing(luo_rank *r, const gpu_op *op, int32_t task);
+luo_status gpu_bind_products(gpu_binder *binder, gpu_op *op);
+luo_status gpu_run_nothing(luo_rank *rank, const gpu_op *op, int32_t task);
 /* update.c */
-luo_status gpu_bind_update(gpu_binder *b);
+luo_status gpu_bind_update(gpu_binder *binder);
 /* context/block.c: of an attention whose heads are bound. */
-luo_status gpu_bind_block(gpu_binder *b, gpu_op *op, bool back);
+luo_status gpu_bind_block(gpu_binder *binder, gpu_op *op, bool back);
 /* .. which has whole documents, all of the micro-batch or some. */
-luo_status gpu_bind_documents(gpu_binder *b, gpu_op *op);
+luo_status gpu_bind_documents(gpu_binder *binder, gpu_op *op);
 /* apart/ */
-luo_status gpu_bind_copies(gpu_binder *b);
-luo_status gpu_bind_parts(gpu_binder *b);
+luo_status gpu_bind_copies(gpu_binder *binder);
+luo_status gpu_bind_parts(gpu_binder *binder);
 /* comm/transfer.c */
-luo_status gpu_bind_transfer(gpu_binder *b, gpu_op *op);
+luo_status gpu_bind_transfer(gpu_binder *binder, gpu_op *op);
 /* batch.c */
-luo_status gpu_bind_order(gpu_binder *b, gpu_op *op); /* of an embedding_dw */
+luo_status gpu_bind_order(gpu_binder *binder, gpu_op *op); /* of an embedding_dw */
 
-static inline const luo_buffer *gpu_in(const luo_job *j, const gpu_op *op, int32_t i)
+static inline const luo_buffer *gpu_in(const luo_job *job, const gpu_op *op, int32_t i)
 {
-    return luo_bound_desc(&j->bound, op->b->instr->in[i]);
+    return luo_bound_desc(&job->bound, op->b->instr->in[i]);
 }
-static inline const luo_buffer *gpu_out(const luo_job *j, const gpu_op *op, int32_t i)
+static inline const luo_buffer *gpu_out(const luo_job *job, const gpu_op *op, int32_t i)
 {
-    return luo_bound_desc(&j->bound, op->b->instr->out[i]);
+    return luo_bound_desc(&job->bound, op->b->instr->out[i]);
 }
 #endif

@@ -2,20 +2,20 @@
 
 #include <math.h>
 
-static double wait_of(const luo_step_order *o, double now, const luo_message *m)
+static double wait_of(const luo_step_order *order, double now, const luo_message *message)
 {
     double s = 0;
-    for (int32_t d = 0; d < o->ndelay && o->delay[d].at_s <= now; d++)
-        if (o->delay[d].device == m->peer) /* the last that has come */
-            s = o->delay[d].extra_s + o->delay[d].s_per_byte * (double)m->bytes;
+    for (int32_t d = 0; d < order->ndelay && order->delay[d].at_s <= now; d++)
+        if (order->delay[d].device == message->peer) /* the last that has come */
+            s = order->delay[d].extra_s + order->delay[d].s_per_byte * (double)message->bytes;
     return s;
 }
 
-static double slowest(const luo_step_order *o, double now, const luo_slot *slot)
+static double slowest(const luo_step_order *order, double now, const luo_slot *slot)
 {
     double most = 0;
     for (int32_t i = 0; i < slot->nmessage; i++)
-        if (slot->message[i].send) most = fmax(most, wait_of(o, now, &slot->message[i]));
+        if (slot->message[i].send) most = fmax(most, wait_of(order, now, &slot->message[i]));
     return most;
 }
 

@@ -35,15 +35,15 @@ typedef struct chain { /* a product and those that follow it */
 
 static luo_status open(fuser *f)
 {
-    const luo_role *r = f->role;
-    f->exposed = LUO_NEW_N(f->tmp, bool, r->nbuf);
-    f->use = LUO_NEW_N(f->tmp, use, r->nbuf);
-    f->touched = LUO_NEW_N(f->tmp, int32_t, r->nbuf);
-    f->done = LUO_NEW_N(f->tmp, int32_t, r->ninstr);
-    f->of = LUO_NEW_N(f->arena, const gpu_fused *, r->ninstr);
-    f->skip = LUO_NEW_N(f->arena, bool, r->ninstr);
+    const luo_role *role = f->role;
+    f->exposed = LUO_NEW_N(f->tmp, bool, role->nbuf);
+    f->use = LUO_NEW_N(f->tmp, use, role->nbuf);
+    f->touched = LUO_NEW_N(f->tmp, int32_t, role->nbuf);
+    f->done = LUO_NEW_N(f->tmp, int32_t, role->ninstr);
+    f->of = LUO_NEW_N(f->arena, const gpu_fused *, role->ninstr);
+    f->skip = LUO_NEW_N(f->arena, bool, role->ninstr);
     const bool ok = f->exposed && f->use && f->touched && f->done && f->of && f->skip;
-    for (int32_t k = 0; ok && k < r->nbuf; k++) f->use[k].seg = NEVER;
+    for (int32_t k = 0; ok && k < role->nbuf; k++) f->use[k].seg = NEVER;
     return ok ? LUO_OK : luo_err_nomem(f->err);
 }
 
@@ -62,17 +62,17 @@ static use *touch(fuser *f, int32_t buffer, int32_t i)
 
 static void look(fuser *f)
 {
-    const luo_segment *s = &f->role->seg[f->seg];
+    const luo_segment *segment = &f->role->seg[f->seg];
     f->ntouched = 0;
-    for (int32_t i = s->first; i < s->first + s->n; i++) {
-        const luo_instr *x = &f->role->instr[i];
-        for (int32_t k = 0; k < x->nin; k++) {
-            use *u = touch(f, x->in[k], i);
-            if (u->writes == 0) f->exposed[x->in[k]] = true;
+    for (int32_t i = segment->first; i < segment->first + segment->n; i++) {
+        const luo_instr *instr = &f->role->instr[i];
+        for (int32_t k = 0; k < instr->nin; k++) {
+            use *u = touch(f, instr->in[k], i);
+            if (u->writes == 0) f->exposed[instr->in[k]] = true;
             u->reads++;
             u->reader = i;
         }
-        for (int32_t k = 0; k < x->nout; k++) touch(f, x->out[k], i)->writes++;
+        for (int32_t k = 0; k < instr->nout; k++) touch(f, instr->out[k], i)->writes++;
     }
 }
 
@@ -107,9 +107,9 @@ static bool is_between(const fuser *f, int32_t buffer)
 }
 
 /* Type and size of the product's result. */
-static bool is_alike(const fuser *f, const luo_product *p, int32_t buffer, int64_t volume)
+static bool is_alike(const fuser *f, const luo_product *product, int32_t buffer, int64_t volume)
 {
-    const luo_buffer *b = desc(f, buffer), *like = desc(f, p->c);
+    const luo_buffer *b = desc(f, buffer), *like = desc(f, product->c);
     return b->elem_bytes == like->elem_bytes && luo_bound_volume(b) == volume;
 }
 
@@ -117,19 +117,20 @@ static bool is_alike(const fuser *f, const luo_product *p, int32_t buffer, int64
 static bool adds(const fuser *f, const chain *c, int32_t i, int32_t value, bool *bias,
                  int32_t *other)
 {
-    const luo_instr *x = &f->role->instr[i];
-    const luo_product *p = product_of(f, c);
+    const luo_instr *instr = &f->role->instr[i];
+    const luo_product *product = product_of(f, c);
     const luo_op_kind kind = f->b->op[i].kind;
-    if (x->kind != LUO_INSTR_COMPUTE || x->nin != 2 || x->nout != 1) return false;
+    if (instr->kind != LUO_INSTR_COMPUTE || instr->nin != 2 || instr->nout != 1) return false;
     if (kind != LUO_OP_BIAS && kind != LUO_OP_ADD) return false;
     if (f->b->op[i].left_out) return false; /* another device adds it */
     *bias = kind == LUO_OP_BIAS;
-    if (*bias && x->in[0] != value) return false;
-    *other = x->in[x->in[0] == value ? 1 : 0];
-    const int32_t y = x->out[0];
+    if (*bias && instr->in[0] != value) return false;
+    *other = instr->in[instr->in[0] == value ? 1 : 0];
+    const int32_t y = instr->out[0];
     const use *u = &f->use[y];
     return *other != y && desc(f, y)->buffer_class > LUO_BUFFER_OPTIMIZER && u->first == i &&
-           is_alike(f, p, *other, *bias ? p->n : p->m * p->n) && is_alike(f, p, y, p->m * p->n);
+           is_alike(f, product, *other, *bias ? product->n : product->m * product->n) &&
+           is_alike(f, product, y, product->m * product->n);
 }
 
 /* Those that follow, as far as they only add. */
@@ -161,12 +162,12 @@ static void shorten(const fuser *f, chain *c)
  * before it would have been read. */
 static bool is_there(const fuser *f, const chain *c, int32_t buffer)
 {
-    const luo_segment *s = &f->role->seg[f->seg];
+    const luo_segment *segment = &f->role->seg[f->seg];
     if (buffer < 0) return true;
-    for (int32_t i = s->first; i < c->follower[c->n - 1]; i++) {
-        const luo_instr *x = &f->role->instr[i];
-        for (int32_t k = 0; k < x->nout; k++)
-            if (x->out[k] == buffer && (i >= c->instr || f->done[i] >= c->instr)) return false;
+    for (int32_t i = segment->first; i < c->follower[c->n - 1]; i++) {
+        const luo_instr *instr = &f->role->instr[i];
+        for (int32_t k = 0; k < instr->nout; k++)
+            if (instr->out[k] == buffer && (i >= c->instr || f->done[i] >= c->instr)) return false;
     }
     return true;
 }
@@ -188,33 +189,34 @@ static bool meets(const fuser *f, const chain *c, int64_t at, int64_t bytes)
 /* Communication scratch of the Reshard that begins with i. */
 static bool scratch_meets(const fuser *f, const chain *c, int32_t i)
 {
-    const luo_instr *x = &f->role->instr[i];
-    if (x->exchange < 0 || f->b->layout.scratch[i] < 0 || f->b->route[i].first != i) return false;
-    const luo_route *r = &f->b->route[i];
+    const luo_instr *instr = &f->role->instr[i];
+    if (instr->exchange < 0 || f->b->layout.scratch[i] < 0 || f->b->route[i].first != i)
+        return false;
+    const luo_route *route = &f->b->route[i];
     int32_t last = i;
-    for (int32_t k = r->first; k <= r->last; k++)
+    for (int32_t k = route->first; k <= route->last; k++)
         if (f->done[k] > last) last = f->done[k];
     if (last < c->instr || i >= c->follower[c->n - 1]) return false;
     return meets(f, c, f->b->layout.scratch[i],
-                 r->scratch_elements * f->b->set->exchanges[x->exchange].elem_bytes);
+                 route->scratch_elements * f->b->set->exchanges[instr->exchange].elem_bytes);
 }
 
 /* Only work shares memory inside a task: what is kept or has a place of its own meets nobody. */
 static bool is_free(const fuser *f, const chain *c)
 {
-    const luo_layout *l = &f->b->layout;
-    const luo_segment *s = &f->role->seg[f->seg];
+    const luo_layout *layout = &f->b->layout;
+    const luo_segment *segment = &f->role->seg[f->seg];
     const int32_t from = c->instr, until = c->follower[c->n - 1];
-    if (l->at[c->result] < l->own + l->kept) return true;
+    if (layout->at[c->result] < layout->own + layout->kept) return true;
     for (int32_t k = 0; k < f->ntouched; k++) {
         const int32_t b = f->touched[k];
         const use *u = &f->use[b];
         if (u->first >= until || u->last < from || is_skipped_value(f, c, b)) continue;
-        if (l->at[b] >= l->own + l->kept &&
-            meets(f, c, l->at[b], luo_layout_bytes(f->b->set, f->role, b)))
+        if (layout->at[b] >= layout->own + layout->kept &&
+            meets(f, c, layout->at[b], luo_layout_bytes(f->b->set, f->role, b)))
             return false;
     }
-    for (int32_t i = s->first; i < until; i++)
+    for (int32_t i = segment->first; i < until; i++)
         if (scratch_meets(f, c, i)) return false;
     return true;
 }
@@ -262,8 +264,8 @@ static luo_status fuse_product(fuser *f, int32_t i, int32_t product)
 
 static luo_status fuse_segment(fuser *f)
 {
-    const luo_segment *s = &f->role->seg[f->seg];
-    for (int32_t i = s->first; i < s->first + s->n; i++) {
+    const luo_segment *segment = &f->role->seg[f->seg];
+    for (int32_t i = segment->first; i < segment->first + segment->n; i++) {
         const luo_bound_op *op = &f->b->op[i];
         if (op->kind != LUO_OP_MATMUL) continue; /* no sum follows gradients in our graphs */
         for (int32_t k = 0; k < op->nproducts; k++) LUO_TRY(fuse_product(f, i, k));
@@ -284,9 +286,10 @@ static luo_status fuse(fuser *f, gpu_fusion *out)
     return LUO_OK;
 }
 
-luo_status gpu_fuse(luo_arena *arena, const luo_bound *b, gpu_fusion *out, luo_err *err)
+luo_status gpu_fuse(luo_arena *arena, const luo_bound *bound, gpu_fusion *out, luo_err *err)
 {
-    fuser f = {.arena = arena, .tmp = luo_arena_new(1 << 16), .b = b, .role = b->role, .err = err};
+    fuser f = {
+        .arena = arena, .tmp = luo_arena_new(1 << 16), .b = bound, .role = bound->role, .err = err};
     if (!f.tmp) return luo_err_nomem(err);
     const luo_status st = fuse(&f, out);
     luo_arena_free(f.tmp);

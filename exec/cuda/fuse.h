@@ -26,8 +26,8 @@ typedef struct gpu_fusion {
  * - all operands are of one type, and no gradient or state;
  * - what is added is there when the product begins, all communication waited for;
  * - where the result lies nothing else lives from the product on, counting what was fused before.
- * Also bias and then add. Pre: b->layout, b->route and b->op are set. Owner: arena.
+ * Also bias and then add. Pre: bound->layout, bound->route and bound->op are set. Owner: arena.
  * Errors: LUO_ENOMEM. Cost: O(products * buffers of the segment).
  * See: tests/cuda/prop_fuse.c follows every value of random programs through memory. */
-luo_status gpu_fuse(luo_arena *arena, const luo_bound *b, gpu_fusion *out, luo_err *err);
+luo_status gpu_fuse(luo_arena *arena, const luo_bound *bound, gpu_fusion *out, luo_err *err);
 #endif

@@ -69,7 +69,7 @@ static luo_status attribute(enum cudaDeviceAttr which, int device, int32_t *out,
     return LUO_OK;
 }
 
-static luo_status ask_versions(gpu_facts *f, luo_err *err)
+static luo_status ask_versions(gpu_facts *facts, luo_err *err)
 {
     int runtime = 0, driver = 0, nccl = 0;
     LUO_TRY(gpu_check(err, cudaRuntimeGetVersion(&runtime), "asking CUDA for its version"));
@@ -78,10 +78,10 @@ static luo_status ask_versions(gpu_facts *f, luo_err *err)
     if (code != ncclSuccess)
         return luo_err_set(err, LUO_EBACKEND, "asking NCCL for its version failed (%s).",
                            ncclGetErrorString(code));
-    f->runtime = runtime;
-    f->driver = driver;
-    f->nccl = nccl;
-    f->cublas = (int32_t)cublasLtGetVersion();
+    facts->runtime = runtime;
+    facts->driver = driver;
+    facts->nccl = nccl;
+    facts->cublas = (int32_t)cublasLtGetVersion();
     return LUO_OK;
 }
 
@@ -96,25 +96,25 @@ const char *gpu_nccl_version(int32_t v, char text[32])
     return text;
 }
 
-static luo_status ask(int device, gpu_facts *f, luo_err *err)
+static luo_status ask(int device, gpu_facts *facts, luo_err *err)
 {
     struct cudaDeviceProp p;
     LUO_TRY(gpu_check(err, cudaGetDeviceProperties(&p, device), "asking the GPU"));
-    snprintf(f->name, sizeof f->name, "%.63s", p.name);
-    f->memory = (int64_t)p.totalGlobalMem;
-    if (gethostname(f->host, sizeof f->host) != 0) f->host[0] = 0;
-    f->host[sizeof f->host - 1] = 0;
-    LUO_TRY(gpu_check(err, cudaDeviceGetPCIBusId(f->bus, (int)sizeof f->bus, device),
+    snprintf(facts->name, sizeof facts->name, "%.63s", p.name);
+    facts->memory = (int64_t)p.totalGlobalMem;
+    if (gethostname(facts->host, sizeof facts->host) != 0) facts->host[0] = 0;
+    facts->host[sizeof facts->host - 1] = 0;
+    LUO_TRY(gpu_check(err, cudaDeviceGetPCIBusId(facts->bus, (int)sizeof facts->bus, device),
                       "asking for the GPU's bus"));
-    LUO_TRY(attribute(cudaDevAttrComputeCapabilityMajor, device, &f->major, err));
-    LUO_TRY(attribute(cudaDevAttrComputeCapabilityMinor, device, &f->minor, err));
-    LUO_TRY(attribute(cudaDevAttrMultiProcessorCount, device, &f->sms, err));
-    LUO_TRY(attribute(cudaDevAttrClockRate, device, &f->clock_khz, err));
-    return ask_versions(f, err);
+    LUO_TRY(attribute(cudaDevAttrComputeCapabilityMajor, device, &facts->major, err));
+    LUO_TRY(attribute(cudaDevAttrComputeCapabilityMinor, device, &facts->minor, err));
+    LUO_TRY(attribute(cudaDevAttrMultiProcessorCount, device, &facts->sms, err));
+    LUO_TRY(attribute(cudaDevAttrClockRate, device, &facts->clock_khz, err));
+    return ask_versions(facts, err);
 }
 
 /* A kernel of ours runs here, and can write where the host reads: the plainest way to find out. */
-static luo_status try_kernel(const gpu_facts *f, luo_err *err)
+static luo_status try_kernel(const gpu_facts *facts, luo_err *err)
 {
     void *slot = NULL, *there = NULL;
     LUO_TRY(gpu_alloc_mapped((int64_t)sizeof(uint64_t), "the first kernel", &slot, &there, err));
@@ -128,25 +128,25 @@ static luo_status try_kernel(const gpu_facts *f, luo_err *err)
         return luo_err_set(err, LUO_EBACKEND,
                            "luoshu's kernels were not built for `%s` (compute capability %d.%d); "
                            "build with an nvcc that knows it, and with a driver as new as that.",
-                           f->name, (int)f->major, (int)f->minor);
+                           facts->name, (int)facts->major, (int)facts->minor);
     }
     LUO_TRY(gpu_check(err, code, "the first kernel"));
     if (wrote) return LUO_OK;
     return luo_err_set(err, LUO_EBACKEND,
                        "what a kernel on `%s` writes does not reach the host's memory; mapped "
                        "host memory is needed.",
-                       f->name);
+                       facts->name);
 }
 
 luo_status gpu_open(int32_t local, gpu_facts *out, luo_err *err)
 {
-    gpu_facts f;
+    gpu_facts facts;
     int device = 0;
-    memset(&f, 0, sizeof f); /* every byte is sent */
+    memset(&facts, 0, sizeof facts); /* every byte is sent */
     LUO_TRY(choose(local, &device, err));
-    LUO_TRY(ask(device, &f, err));
-    LUO_TRY(try_kernel(&f, err));
-    *out = f;
+    LUO_TRY(ask(device, &facts, err));
+    LUO_TRY(try_kernel(&facts, err));
+    *out = facts;
     return LUO_OK;
 }
 

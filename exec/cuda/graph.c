@@ -12,49 +12,50 @@
 #include "exec/cuda/job.h"
 
 /* Nothing in it depends on this step alone; all ranks say so of the same steps. */
-static bool undisturbed(const luo_rank *r)
+static bool undisturbed(const luo_rank *rank)
 {
-    return r->x->graphs && !r->job->no_graph && r->order->quiet && r->order->part.n < 2;
+    return rank->x->graphs && !rank->job->no_graph && rank->order->quiet && rank->order->part.n < 2;
 }
 
-static luo_status walk_anew(luo_rank *r, luo_status (*walk)(luo_rank *r))
+static luo_status walk_anew(luo_rank *rank, luo_status (*walk)(luo_rank *rank))
 {
-    gpu_stamps_begin(r->job, NULL);
-    gpu_stamps_forget(r->job);
-    return walk(r);
+    gpu_stamps_begin(rank->job, NULL);
+    gpu_stamps_forget(rank->job);
+    return walk(rank);
 }
 
 /* The capture is ended whatever the walk says, or the stream would stay in it. */
-static luo_status capture(luo_rank *r, const gpu_graph *g, luo_status (*walk)(luo_rank *r),
-                          cudaGraph_t *out, luo_err *err)
+static luo_status capture(luo_rank *rank, const gpu_graph *graph,
+                          luo_status (*walk)(luo_rank *rank), cudaGraph_t *out, luo_err *err)
 {
-    const cudaStream_t stream = r->x->stream[LUO_STREAM_COMPUTE];
+    const cudaStream_t stream = rank->x->stream[LUO_STREAM_COMPUTE];
     luo_err end = {0};
-    gpu_stamps_begin(r->job, g);
-    gpu_stamps_forget(r->job);
+    gpu_stamps_begin(rank->job, graph);
+    gpu_stamps_forget(rank->job);
     LUO_TRY(gpu_check(err, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                       "beginning to capture a step"));
-    r->captures = true;
-    const luo_status st = walk(r);
-    r->captures = false;
+    rank->captures = true;
+    const luo_status st = walk(rank);
+    rank->captures = false;
     const luo_status ended = gpu_check(&end, cudaStreamEndCapture(stream, out), "capturing a step");
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", r->err.text);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", rank->err.text);
     return ended == LUO_OK ? LUO_OK : luo_err_set(err, ended, "%s", end.text);
 }
 
-static luo_status make(luo_rank *r, gpu_graph *g, luo_status (*walk)(luo_rank *r), luo_err *err)
+static luo_status make(luo_rank *rank, gpu_graph *g, luo_status (*walk)(luo_rank *rank),
+                       luo_err *err)
 {
     cudaGraph_t graph = NULL;
-    if (r->x->config.model->moe.experts)
+    if (rank->x->config.model->moe.experts)
         return luo_err_set(err, LUO_EUNSUP, "the host reads counts of experts' rows in them.");
-    if (r->job->bound.set->n > 1) LUO_TRY(gpu_comms_captures(r->x->comms, err));
-    luo_status st = capture(r, g, walk, &graph, err);
+    if (rank->job->bound.set->n > 1) LUO_TRY(gpu_comms_captures(rank->x->comms, err));
+    luo_status st = capture(rank, g, walk, &graph, err);
     if (st == LUO_OK)
         st = gpu_check(err, cudaGraphInstantiate(&g->exec, graph, 0), "making a graph of a step");
-    gpu_watch_goes_on(r->x);
+    gpu_watch_goes_on(rank->x);
     if (st != LUO_OK) g->exec = NULL;
     if (graph) (void)cudaGraphDestroy(graph);
-    g->has_loss = r->has_loss;
+    g->has_loss = rank->has_loss;
     return st;
 }
 
@@ -78,22 +79,22 @@ static luo_status members(const luo_rank *r, MPI_Group *out, luo_err *err)
  * the others from it. In the same step on all of them; once per program. A rank that never comes
  * holds the others up here, in MPI, where only the coordinator sees it: to the watchdog here they
  * go on. */
-static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
+static luo_status agree(luo_rank *rank, luo_status mine, luo_err *err)
 {
     MPI_Group group;
     MPI_Comm comm;
     int bad = mine != LUO_OK, any = 1;
     luo_err why = {0};
-    if (r->job->bound.set->n == 1) return mine;
-    LUO_TRY(members(r, &group, mine == LUO_OK ? err : &why));
-    atomic_store(&r->x->agrees, true);
-    int code = MPI_Comm_create_group(MPI_COMM_WORLD, group, r->job->id, &comm);
+    if (rank->job->bound.set->n == 1) return mine;
+    LUO_TRY(members(rank, &group, mine == LUO_OK ? err : &why));
+    atomic_store(&rank->x->agrees, true);
+    int code = MPI_Comm_create_group(MPI_COMM_WORLD, group, rank->job->id, &comm);
     MPI_Group_free(&group);
     if (code == MPI_SUCCESS) {
         code = MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, comm);
         MPI_Comm_free(&comm);
     }
-    atomic_store(&r->x->agrees, false);
+    atomic_store(&rank->x->agrees, false);
     if (mine != LUO_OK) return mine;
     if (code == MPI_SUCCESS && !any) return LUO_OK;
     return luo_err_set(err, LUO_ECANCELED, "another rank could not capture its part.");
@@ -101,53 +102,54 @@ static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
 
 /* It works without; but whoever reads the log shall know why steps take longer: once, and of what
  * holds for all ranks from one of them. */
-static void refuse(luo_rank *r, luo_status st, const luo_err *why)
+static void refuse(luo_rank *rank, luo_status st, const luo_err *why)
 {
-    char text[sizeof r->x->remark];
-    gpu_graph_close(r->job);
-    r->job->no_graph = true;
-    r->err = (luo_err){0};
-    if (st == LUO_EUNSUP && r->job->bound.set->at[0].device != r->x->device) return;
+    char text[sizeof rank->x->remark];
+    gpu_graph_close(rank->job);
+    rank->job->no_graph = true;
+    rank->err = (luo_err){0};
+    if (st == LUO_EUNSUP && rank->job->bound.set->at[0].device != rank->x->device) return;
     const size_t n = strlen(why->text);
     snprintf(text, sizeof text,
              "steps are not captured as CUDA graphs but launched one by one: %.*s",
              (int)(n > 0 && why->text[n - 1] == '.' ? n - 1 : n), why->text);
-    if (strcmp(text, r->x->remark) == 0) return;
-    memcpy(r->x->remark, text, sizeof text);
-    r->x->told = false;
+    if (strcmp(text, rank->x->remark) == 0) return;
+    memcpy(rank->x->remark, text, sizeof text);
+    rank->x->told = false;
 }
 
 /* The watchdog may take the graphs away meanwhile; a launch returns at once. */
-static luo_status launch(luo_rank *r, const gpu_graph *g, luo_err *err)
+static luo_status launch(luo_rank *rank, const gpu_graph *graph, luo_err *err)
 {
     luo_status st;
-    pthread_mutex_lock(&r->x->watched);
-    st = g->exec ? gpu_check(err, cudaGraphLaunch(g->exec, r->x->stream[LUO_STREAM_COMPUTE]),
-                             "launching a step")
-                 : luo_err_set(err, LUO_EPEER, "the communicators of the step were aborted.");
-    pthread_mutex_unlock(&r->x->watched);
+    pthread_mutex_lock(&rank->x->watched);
+    st = graph->exec
+             ? gpu_check(err, cudaGraphLaunch(graph->exec, rank->x->stream[LUO_STREAM_COMPUTE]),
+                         "launching a step")
+             : luo_err_set(err, LUO_EPEER, "the communicators of the step were aborted.");
+    pthread_mutex_unlock(&rank->x->watched);
     return st;
 }
 
-luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *err)
+luo_status gpu_graph_launch(luo_rank *rank, luo_status (*walk)(luo_rank *rank), luo_err *err)
 {
-    gpu_graph *g = &r->job->graph[r->order->trace];
+    gpu_graph *graph = &rank->job->graph[rank->order->trace];
     luo_err why = {0};
-    if (!undisturbed(r)) return walk_anew(r, walk);
-    if (++g->quiet == 2) {
-        const luo_status st = agree(r, make(r, g, walk, &why), &why);
-        if (st != LUO_OK) refuse(r, st, &why);
+    if (!undisturbed(rank)) return walk_anew(rank, walk);
+    if (++graph->quiet == 2) {
+        const luo_status st = agree(rank, make(rank, graph, walk, &why), &why);
+        if (st != LUO_OK) refuse(rank, st, &why);
     }
-    if (!g->exec) return walk_anew(r, walk);
-    gpu_stamps_begin(r->job, g);
-    r->has_loss = g->has_loss;
-    return launch(r, g, err);
+    if (!graph->exec) return walk_anew(rank, walk);
+    gpu_stamps_begin(rank->job, graph);
+    rank->has_loss = graph->has_loss;
+    return launch(rank, graph, err);
 }
 
-void gpu_graph_close(luo_job *j)
+void gpu_graph_close(luo_job *job)
 {
     for (int i = 0; i < GPU_GRAPHS; i++) {
-        if (j->graph[i].exec) (void)cudaGraphExecDestroy(j->graph[i].exec);
-        j->graph[i].exec = NULL;
+        if (job->graph[i].exec) (void)cudaGraphExecDestroy(job->graph[i].exec);
+        job->graph[i].exec = NULL;
     }
 }

@@ -299,41 +299,41 @@ struct luo_exec {
     int64_t window;     /* elements of state that travel at once, of a piece or a message */
 };
 
-static inline void *gpu_buf(const luo_job *j, int32_t buffer, int32_t task)
+static inline void *gpu_buf(const luo_job *job, int32_t buffer, int32_t task)
 {
-    return luo_layout_at(&j->bound.layout, j->slab, buffer, task);
+    return luo_layout_at(&job->bound.layout, job->slab, buffer, task);
 }
-static inline gpu_array gpu_at(const luo_job *j, int32_t buffer, int32_t task)
+static inline gpu_array gpu_at(const luo_job *job, int32_t buffer, int32_t task)
 {
-    return (gpu_array){gpu_buf(j, buffer, task),
-                       gpu_type_of(luo_bound_desc(&j->bound, buffer)->elem_bytes)};
+    return (gpu_array){gpu_buf(job, buffer, task),
+                       gpu_type_of(luo_bound_desc(&job->bound, buffer)->elem_bytes)};
 }
 
 /* bind.c */
-luo_status gpu_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo_recipe *recipe,
+luo_status gpu_bind(luo_exec *exec, int32_t id, const luo_programs *set, const luo_recipe *recipe,
                     luo_job **out, luo_err *err);
 void gpu_unbind(luo_job *job);
 
 /* ops.c, update.c: what an operation does is enqueued on the compute stream. */
 /* The first contribution to a gradient of a step overwrites what the last step left: false then,
  * and for results that are no gradient. */
-bool gpu_adds(luo_rank *r, int32_t buffer);
+bool gpu_adds(luo_rank *rank, int32_t buffer);
 /* The activation of n elements, and its gradient: operands as core/graph/ops.inc has them. */
-luo_status gpu_activate(luo_rank *r, const gpu_op *op, int64_t n, int32_t task);
-luo_status gpu_activate_dx(luo_rank *r, const gpu_op *op, int64_t n, int32_t task);
-luo_status gpu_run_norm(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_amend(luo_rank *r, const gpu_op *op, int32_t task);
-gpu_piece gpu_piece_at(const luo_job *j, int32_t piece);
-gpu_step_block gpu_step_numbers(const luo_job *j, int64_t step, int64_t targets);
+luo_status gpu_activate(luo_rank *rank, const gpu_op *op, int64_t n, int32_t task);
+luo_status gpu_activate_dx(luo_rank *rank, const gpu_op *op, int64_t n, int32_t task);
+luo_status gpu_run_norm(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_update(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_amend(luo_rank *rank, const gpu_op *op, int32_t task);
+gpu_piece gpu_piece_at(const luo_job *job, int32_t piece);
+gpu_step_block gpu_step_numbers(const luo_job *job, int64_t step, int64_t targets);
 
 /* context/block.c: documents among the tokens that an attention has, counted from the first. */
-gpu_documents gpu_documents_of(const luo_rank *r, const gpu_op *op, int32_t task);
+gpu_documents gpu_documents_of(const luo_rank *rank, const gpu_op *op, int32_t task);
 /* Values that the lists take. */
 int64_t gpu_sight_values(const gpu_sight *sight);
 
 /* apart/copies.c: weights whose state lies here in a layout of its own. */
-luo_status gpu_copy_weights(luo_rank *r);
+luo_status gpu_copy_weights(luo_rank *rank);
 
 /* apart/parts.c */
 /* Room for the gradients of a step in parts, at its first; nothing for a whole step. Errors:
@@ -341,99 +341,100 @@ luo_status gpu_copy_weights(luo_rank *r);
 luo_status gpu_begin_part(luo_job *job, const luo_step_part *part, luo_err *err);
 /* In place of an update: adds the gradients of this part, which is not the last, to those before,
  * and answers as an update does. */
-luo_status gpu_keep_gradients(luo_rank *r, const float *squares);
+luo_status gpu_keep_gradients(luo_rank *rank, const float *squares);
 /* In the last part: gradients become those of the whole step; once, whoever asks first. */
-luo_status gpu_take_gradients(luo_rank *r);
+luo_status gpu_take_gradients(luo_rank *rank);
 /* Memory that these sums take here, from the first step in parts on. */
-int64_t gpu_sum_bytes(const luo_exec *x);
-void gpu_free_sums(luo_exec *x);
+int64_t gpu_sum_bytes(const luo_exec *exec);
+void gpu_free_sums(luo_exec *exec);
 
 /* comm/transfer.c: the parts of a communication, enqueued; LOCAL of a Reshard. */
-luo_status gpu_transfer_pack(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
+luo_status gpu_transfer_pack(luo_rank *rank, const gpu_op *op, int32_t task, int32_t copy,
                              cudaStream_t stream);
-luo_status gpu_transfer_send(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
+luo_status gpu_transfer_send(luo_rank *rank, const gpu_op *op, int32_t task, int32_t copy,
                              cudaStream_t stream);
-luo_status gpu_transfer_unpack(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
+luo_status gpu_transfer_unpack(luo_rank *rank, const gpu_op *op, int32_t task, int32_t copy,
                                cudaStream_t stream);
-luo_status gpu_run_local_move(luo_rank *r, const gpu_op *op, int32_t task);
+luo_status gpu_run_local_move(luo_rank *rank, const gpu_op *op, int32_t task);
 
 /* lanes.c */
-luo_status gpu_lanes_open(luo_exec *x, luo_err *err);
-void gpu_lanes_close(luo_exec *x);
-luo_status gpu_events_open(luo_job *j, int64_t communications, luo_err *err);
-void gpu_events_close(luo_job *j);
-luo_status gpu_lanes_begin(luo_rank *r); /* of a step */
+luo_status gpu_lanes_open(luo_exec *exec, luo_err *err);
+void gpu_lanes_close(luo_exec *exec);
+luo_status gpu_events_open(luo_job *job, int64_t communications, luo_err *err);
+void gpu_events_close(luo_job *job);
+luo_status gpu_lanes_begin(luo_rank *rank); /* of a step */
 /* A task begins, behind gpu_finish_task: what has come ahead for it counts as its own. */
-void gpu_lanes_turn(luo_rank *r, int32_t task);
+void gpu_lanes_turn(luo_rank *rank, int32_t task);
 /* The compute stream waits: for a ticket and all before it in its lane; for what an instruction of
  * a Reshard has to find done; for all that touches buffers of the task; for everything. */
-luo_status gpu_finish(luo_rank *r, int64_t ticket);
-luo_status gpu_settle(luo_rank *r, const gpu_op *op, const luo_issue *issue);
-luo_status gpu_finish_task(luo_rank *r);
-luo_status gpu_finish_all(luo_rank *r);
+luo_status gpu_finish(luo_rank *rank, int64_t ticket);
+luo_status gpu_settle(luo_rank *rank, const gpu_op *op, const luo_issue *issue);
+luo_status gpu_finish_task(luo_rank *rank);
+luo_status gpu_finish_all(luo_rank *rank);
 /* task: that at hand; of one that goes ahead, also the next. */
-luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticket);
+luo_status gpu_start(luo_rank *rank, const gpu_op *op, int32_t task, int64_t *ticket);
 
 /* batch.c */
-luo_status gpu_batch_open(luo_job *j, luo_err *err);
-void gpu_batch_close(luo_job *j);
+luo_status gpu_batch_open(luo_job *job, luo_err *err);
+void gpu_batch_close(luo_job *job);
 /* The step that gpu_batch_send sends, or the part of it. *targets: of the whole step. Errors:
  * LUO_EBUG a part has sequences that the step has not; LUO_ENOMEM. */
-luo_status gpu_batch_prepare(luo_rank *r, const luo_step_order *order, int64_t *targets,
+luo_status gpu_batch_prepare(luo_rank *rank, const luo_step_order *order, int64_t *targets,
                              luo_err *err);
-luo_status gpu_batch_send(luo_rank *r);
+luo_status gpu_batch_send(luo_rank *rank);
 /* Meanwhile: the image of a step to come. Pre: the step at hand was sent. */
-void gpu_batch_ahead(luo_job *j, int64_t step);
-const gpu_step_block *gpu_batch_numbers(const luo_job *j); /* on the device */
+void gpu_batch_ahead(luo_job *job, int64_t step);
+const gpu_step_block *gpu_batch_numbers(const luo_job *job); /* on the device */
 
 /* stamps.c */
-luo_status gpu_stamps_open(luo_job *j, int64_t runs, int64_t communications, luo_err *err);
-void gpu_stamps_close(luo_job *j);
+luo_status gpu_stamps_open(luo_job *job, int64_t runs, int64_t communications, luo_err *err);
+void gpu_stamps_close(luo_job *job);
 /* Pre: nothing runs. graph: marks are those of this one of the job's graphs; NULL: of no graph. */
-void gpu_stamps_begin(luo_job *j, const gpu_graph *graph);
-void gpu_stamps_forget(luo_job *j); /* the marks at hand, to make them anew */
-luo_status gpu_mark_now(luo_rank *r, gpu_mark_kind kind, int32_t task, int32_t instr);
-luo_status gpu_span_begin(luo_rank *r, cudaStream_t stream, int32_t task, int32_t instr,
+void gpu_stamps_begin(luo_job *job, const gpu_graph *graph);
+void gpu_stamps_forget(luo_job *job); /* the marks at hand, to make them anew */
+luo_status gpu_mark_now(luo_rank *rank, gpu_mark_kind kind, int32_t task, int32_t instr);
+luo_status gpu_span_begin(luo_rank *rank, cudaStream_t stream, int32_t task, int32_t instr,
                           int32_t *span);
-luo_status gpu_span_end(luo_rank *r, cudaStream_t stream, int32_t span);
-uint64_t gpu_mark_stamp(const gpu_stamps *s, int32_t mark); /* 0: not reached */
-uint64_t gpu_span_stamp(const gpu_stamps *s, int32_t span, bool end);
+luo_status gpu_span_end(luo_rank *rank, cudaStream_t stream, int32_t span);
+uint64_t gpu_mark_stamp(const gpu_stamps *stamps, int32_t mark); /* 0: not reached */
+uint64_t gpu_span_stamp(const gpu_stamps *stamps, int32_t span, bool end);
 /* Tells x->config.where which marks the compute stream has passed. One thread at a time. */
-void gpu_stamps_look(luo_job *j);
+void gpu_stamps_look(luo_job *job);
 
 /* pace.c */
 enum { GPU_CLOCK_ROUNDS = 16 }; /* when an executor is opened */
 /* Compares the clocks; keeps the better of what is known and what is found. Pre: nothing runs. */
-luo_status gpu_clock_read(luo_exec *x, int rounds, luo_err *err);
-double gpu_clock_host_s(const luo_exec *x, uint64_t stamp); /* CLOCK_MONOTONIC */
-luo_status gpu_pace_open(luo_job *j, luo_err *err);
-void gpu_pace_close(luo_job *j);
-luo_status gpu_pace_begin(luo_rank *r, luo_err *err); /* of a step; sets r->npace */
-luo_status gpu_pace_before(luo_rank *r);              /* around what a straggler computes */
-luo_status gpu_pace_after(luo_rank *r);
+luo_status gpu_clock_read(luo_exec *exec, int rounds, luo_err *err);
+double gpu_clock_host_s(const luo_exec *exec, uint64_t stamp); /* CLOCK_MONOTONIC */
+luo_status gpu_pace_open(luo_job *job, luo_err *err);
+void gpu_pace_close(luo_job *job);
+luo_status gpu_pace_begin(luo_rank *rank, luo_err *err); /* of a step; sets rank->npace */
+luo_status gpu_pace_before(luo_rank *rank);              /* around what a straggler computes */
+luo_status gpu_pace_after(luo_rank *rank);
 
 /* report.c */
-luo_status gpu_report(luo_rank *r, luo_step_report *out, luo_err *err);
+luo_status gpu_report(luo_rank *rank, luo_step_report *out, luo_err *err);
 
 /* graph.c */
 /* Launches the step at hand: captures it, launches the captured one, or calls `walk`. */
-luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *err);
-void gpu_graph_close(luo_job *j);
+luo_status gpu_graph_launch(luo_rank *rank, luo_status (*walk)(luo_rank *rank), luo_err *err);
+void gpu_graph_close(luo_job *job);
 
 /* watch.c of COMM watches; watching.c says what this executor has to show. */
-luo_status gpu_watch_open(luo_exec *x, luo_err *err);
-void gpu_abort(luo_exec *x);                  /* all communicators, and the graphs that hold them */
-void gpu_watch_at(luo_exec *x, luo_job *job); /* NULL: no step is under way */
-void gpu_watch_peek(luo_exec *x);             /* what the watchdog's thread does, done at once */
-void gpu_watch_goes_on(luo_exec *x);          /* of work that leaves no stamps */
+luo_status gpu_watch_open(luo_exec *exec, luo_err *err);
+void gpu_abort(luo_exec *exec); /* all communicators, and the graphs that hold them */
+void gpu_watch_at(luo_exec *exec, luo_job *job); /* NULL: no step is under way */
+void gpu_watch_peek(luo_exec *exec);             /* what the watchdog's thread does, done at once */
+void gpu_watch_goes_on(luo_exec *exec);          /* of work that leaves no stamps */
 
 /* step.c */
 luo_status gpu_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
 /* The host waits for an event, and lets the watchdog look meanwhile. It keeps its core for spin_s,
  * then sleeps for a share of the time it has waited. */
-luo_status gpu_await(luo_rank *r, cudaEvent_t event, double spin_s, const char *what, luo_err *err);
+luo_status gpu_await(luo_rank *rank, cudaEvent_t event, double spin_s, const char *what,
+                     luo_err *err);
 /* The result of an operation that makes the loss of the step goes to the answer. */
-luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream);
+luo_status gpu_keep_loss(luo_rank *rank, const gpu_op *op, int32_t task, cudaStream_t stream);
 
 /* state.c */
 enum { GPU_WINDOW = 8 << 20 }; /* as fast as longer ones, and small beside a plan */
@@ -446,9 +447,9 @@ luo_status gpu_fetch(luo_job *job, bool contents, luo_err *err);
 luo_status gpu_store(luo_job *job, bool contents, luo_err *err);
 /* bf16: working weights of the pieces from their masters. Waits for it. */
 luo_status gpu_round_state(luo_job *job, luo_err *err);
-luo_status gpu_gather_open(luo_exec *x, luo_err *err); /* collective, as its end is */
-void gpu_gather_close(luo_exec *x);
-luo_status gpu_gather(luo_exec *x, luo_gather *out);
+luo_status gpu_gather_open(luo_exec *exec, luo_err *err); /* collective, as its end is */
+void gpu_gather_close(luo_exec *exec);
+luo_status gpu_gather(luo_exec *exec, luo_gather *out);
 
 /* move.c */
 luo_status gpu_move(luo_job *from, luo_job *to, const luo_switching *what, const luo_recipe *recipe,

@@ -6,53 +6,54 @@
 
 #include "exec/cuda/moe/moe.h"
 
-static double since_start(const luo_rank *r, uint64_t stamp)
+static double since_start(const luo_rank *rank, uint64_t stamp)
 {
-    return gpu_clock_host_s(r->x, stamp) - r->start_s;
+    return gpu_clock_host_s(rank->x, stamp) - rank->start_s;
 }
 
 /* The time in which the compute stream was held up counts as communication, but waiting for what
  * the stage before has not made yet is the pipeline's bubble. */
-static luo_status add_wait(luo_rank *r, const gpu_mark *m, double from, double to)
+static luo_status add_wait(luo_rank *rank, const gpu_mark *mark, double from, double to)
 {
-    const gpu_op *op = &r->job->op[m->instr];
+    const gpu_op *op = &rank->job->op[mark->instr];
     if (op->b->comm->awaits) return LUO_OK;
-    r->use[m->instr].exposed_s += to - from;
-    return luo_ledger_add(&r->ledger, luo_part_of(op->b->instr), from, to, m->instr);
+    rank->use[mark->instr].exposed_s += to - from;
+    return luo_ledger_add(&rank->ledger, luo_part_of(op->b->instr), from, to, mark->instr);
 }
 
-static luo_status add_marks(luo_rank *r, double *busy_s)
+static luo_status add_marks(luo_rank *rank, double *busy_s)
 {
-    const gpu_stamps *s = &r->job->stamps;
-    for (int32_t i = 0; i + 1 < s->now->nmarks; i++) {
-        const gpu_mark *m = &s->now->mark[i];
-        const double from = since_start(r, gpu_mark_stamp(s, i));
-        const double to = since_start(r, gpu_mark_stamp(s, i + 1));
-        if (m->kind == GPU_MARK_WAIT) {
-            LUO_TRY(add_wait(r, m, from, to));
+    const gpu_stamps *stamps = &rank->job->stamps;
+    for (int32_t i = 0; i + 1 < stamps->now->nmarks; i++) {
+        const gpu_mark *mark = &stamps->now->mark[i];
+        const double from = since_start(rank, gpu_mark_stamp(stamps, i));
+        const double to = since_start(rank, gpu_mark_stamp(stamps, i + 1));
+        if (mark->kind == GPU_MARK_WAIT) {
+            LUO_TRY(add_wait(rank, mark, from, to));
             continue;
         }
         *busy_s += to - from;
         LUO_TRY(luo_ledger_add(
-            &r->ledger, m->kind == GPU_MARK_RECOMPUTE ? LUO_PART_RECOMPUTE : LUO_PART_COMPUTE, from,
-            to, -1));
+            &rank->ledger, mark->kind == GPU_MARK_RECOMPUTE ? LUO_PART_RECOMPUTE : LUO_PART_COMPUTE,
+            from, to, -1));
     }
     return LUO_OK;
 }
 
-static int32_t add_spans(luo_rank *r)
+static int32_t add_spans(luo_rank *rank)
 {
-    const gpu_stamps *s = &r->job->stamps;
+    const gpu_stamps *stamps = &rank->job->stamps;
     int32_t n = 0;
-    for (int32_t i = 0; i < s->now->nspans; i++) {
-        const gpu_span *at = &s->now->span[i];
-        const gpu_op *op = &r->job->op[at->instr];
-        const double from = since_start(r, gpu_span_stamp(s, i, false));
-        const double to = since_start(r, gpu_span_stamp(s, i, true));
-        if (r->order->trace)
-            r->record[n++] = (luo_op_record){r->x->device, at->task, at->instr, from, to, LUO_OK};
+    for (int32_t i = 0; i < stamps->now->nspans; i++) {
+        const gpu_span *at = &stamps->now->span[i];
+        const gpu_op *op = &rank->job->op[at->instr];
+        const double from = since_start(rank, gpu_span_stamp(stamps, i, false));
+        const double to = since_start(rank, gpu_span_stamp(stamps, i, true));
+        if (rank->order->trace)
+            rank->record[n++] =
+                (luo_op_record){rank->x->device, at->task, at->instr, from, to, LUO_OK};
         if (op->run) continue;
-        luo_comm_use *use = &r->use[at->instr];
+        luo_comm_use *use = &rank->use[at->instr];
         use->calls++;
         use->bytes += op->b->instr->bytes;
         use->busy_s += to - from;
@@ -60,45 +61,47 @@ static int32_t add_spans(luo_rank *r)
     return n;
 }
 
-static void judge(const luo_rank *r, const gpu_step_answer *a, luo_step_report *out)
+static void judge(const luo_rank *rank, const gpu_step_answer *answer, luo_step_report *out)
 {
-    const bool updated = a->outcome == GPU_UPDATED || !r->job->updates;
-    out->has_loss = r->has_loss && updated;
-    out->loss = (double)a->loss;
-    out->aux_loss = updated ? gpu_moe_loss(r->job) : 0;
-    out->grad_norm = updated ? sqrt((double)a->squares) : 0;
+    const bool updated = answer->outcome == GPU_UPDATED || !rank->job->updates;
+    out->has_loss = rank->has_loss && updated;
+    out->loss = (double)answer->loss;
+    out->aux_loss = updated ? gpu_moe_loss(rank->job) : 0;
+    out->grad_norm = updated ? sqrt((double)answer->squares) : 0;
     if (updated) return;
-    out->status = a->outcome == GPU_DRAINED ? LUO_ECANCELED : LUO_EBACKEND;
-    if (a->outcome == GPU_DRAINED) return;
+    out->status = answer->outcome == GPU_DRAINED ? LUO_ECANCELED : LUO_EBACKEND;
+    if (answer->outcome == GPU_DRAINED) return;
     snprintf(out->text, sizeof out->text,
-             a->outcome == GPU_NOT_FINITE ? "the gradients of step %lld are not finite; a smaller "
-                                            "model or other data may train."
-                                          : "the update of step %lld never ran.",
-             (long long)r->order->step);
+             answer->outcome == GPU_NOT_FINITE
+                 ? "the gradients of step %lld are not finite; a smaller "
+                   "model or other data may train."
+                 : "the update of step %lld never ran.",
+             (long long)rank->order->step);
 }
 
-luo_status gpu_report(luo_rank *r, luo_step_report *out, luo_err *err)
+luo_status gpu_report(luo_rank *rank, luo_step_report *out, luo_err *err)
 {
-    const luo_job *j = r->job;
+    const luo_job *job = rank->job;
     const double end = luo_clock_s();
-    const gpu_step_answer answer = *(const volatile gpu_step_answer *)j->answer;
-    luo_arena_reset(r->scratch, 0);
-    r->ledger = (luo_ledger){.arena = r->scratch};
-    memset(r->use, 0, (size_t)j->bound.role->ninstr * sizeof *r->use);
+    const gpu_step_answer answer = *(const volatile gpu_step_answer *)job->answer;
+    luo_arena_reset(rank->scratch, 0);
+    rank->ledger = (luo_ledger){.arena = rank->scratch};
+    memset(rank->use, 0, (size_t)job->bound.role->ninstr * sizeof *rank->use);
     *out = (luo_step_report){.status = LUO_OK,
-                             .start_s = r->start_s,
+                             .start_s = rank->start_s,
                              .end_s = end,
-                             .predicted_s = luo_bound_predicted(&j->bound),
-                             .records = r->record,
-                             .comm = r->used,
-                             .memory_bytes = j->slab_bytes + j->message_bytes + j->work_bytes +
-                                             j->table_bytes + j->batch.bytes +
-                                             gpu_sum_bytes(j->x) + gpu_moe_bytes(j)};
-    judge(r, &answer, out);
-    if (add_marks(r, &out->compute_s) != LUO_OK) return luo_err_nomem(err);
-    out->nrecords = add_spans(r);
-    out->ncomm = luo_bound_use(&j->bound, r->use, r->used);
-    if (luo_ledger_close(&r->ledger, r->scratch, end - r->start_s, &out->parts, NULL) != LUO_OK)
+                             .predicted_s = luo_bound_predicted(&job->bound),
+                             .records = rank->record,
+                             .comm = rank->used,
+                             .memory_bytes = job->slab_bytes + job->message_bytes +
+                                             job->work_bytes + job->table_bytes + job->batch.bytes +
+                                             gpu_sum_bytes(job->x) + gpu_moe_bytes(job)};
+    judge(rank, &answer, out);
+    if (add_marks(rank, &out->compute_s) != LUO_OK) return luo_err_nomem(err);
+    out->nrecords = add_spans(rank);
+    out->ncomm = luo_bound_use(&job->bound, rank->use, rank->used);
+    if (luo_ledger_close(&rank->ledger, rank->scratch, end - rank->start_s, &out->parts, NULL) !=
+        LUO_OK)
         return luo_err_nomem(err);
     return LUO_OK;
 }

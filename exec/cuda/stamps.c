@@ -7,116 +7,121 @@
 
 /* Every wait of the compute stream leaves a communication behind, and makes two marks at most: one
  * for itself, one for what comes after it. */
-luo_status gpu_stamps_open(luo_job *j, int64_t runs, int64_t communications, luo_err *err)
+luo_status gpu_stamps_open(luo_job *job, int64_t runs, int64_t communications, luo_err *err)
 {
-    gpu_stamps *s = &j->stamps;
-    const int64_t marks = 2 * communications + runs + j->bound.program->ntask + 2;
+    gpu_stamps *stamps = &job->stamps;
+    const int64_t marks = 2 * communications + runs + job->bound.program->ntask + 2;
     const int64_t slots = marks + 2 * runs;
     void *slot, *there;
     if (slots > INT32_MAX / 4)
         return luo_err_set(err, LUO_E2BIG, "a step has over 2^29 instructions and waits.");
-    s->cap_marks = (int32_t)marks;
-    s->cap_spans = (int32_t)runs;
+    stamps->cap_marks = (int32_t)marks;
+    stamps->cap_spans = (int32_t)runs;
     for (int i = 0; i < 1 + GPU_GRAPHS; i++) {
-        s->list[i].mark = LUO_NEW_N(j->arena, gpu_mark, marks);
-        s->list[i].span = LUO_NEW_N(j->arena, gpu_span, runs);
-        if (!s->list[i].mark || !s->list[i].span) return luo_err_nomem(err);
+        stamps->list[i].mark = LUO_NEW_N(job->arena, gpu_mark, marks);
+        stamps->list[i].span = LUO_NEW_N(job->arena, gpu_span, runs);
+        if (!stamps->list[i].mark || !stamps->list[i].span) return luo_err_nomem(err);
     }
     LUO_TRY(gpu_alloc_mapped(slots * (int64_t)sizeof(uint64_t), "stamps of a step", &slot, &there,
                              err));
-    s->slot = slot;
-    s->device_slot = there;
-    s->now = &s->list[0];
+    stamps->slot = slot;
+    stamps->device_slot = there;
+    stamps->now = &stamps->list[0];
     return LUO_OK;
 }
 
-void gpu_stamps_close(luo_job *j)
+void gpu_stamps_close(luo_job *job)
 {
-    gpu_free_mapped(j->stamps.slot);
+    gpu_free_mapped(job->stamps.slot);
 }
 
-static uint64_t *span_slot(const gpu_stamps *s, uint64_t *slots, int32_t span)
+static uint64_t *span_slot(const gpu_stamps *stamps, uint64_t *slots, int32_t span)
 {
-    return slots + s->cap_marks + 2 * (int64_t)span;
+    return slots + stamps->cap_marks + 2 * (int64_t)span;
 }
 
 /* The watchdog must not look at the last step's marks and tell of them in this one. */
-void gpu_stamps_begin(luo_job *j, const gpu_graph *graph)
+void gpu_stamps_begin(luo_job *job, const gpu_graph *graph)
 {
-    gpu_stamps *s = &j->stamps;
-    pthread_mutex_lock(&j->x->watched);
-    memset(s->slot, 0, (size_t)s->now->nmarks * sizeof *s->slot);
-    memset(span_slot(s, s->slot, 0), 0, 2 * (size_t)s->now->nspans * sizeof *s->slot);
-    atomic_store(&s->passed, 0);
-    s->now = &s->list[graph ? 1 + (graph - j->graph) : 0];
-    pthread_mutex_unlock(&j->x->watched);
+    gpu_stamps *stamps = &job->stamps;
+    pthread_mutex_lock(&job->x->watched);
+    memset(stamps->slot, 0, (size_t)stamps->now->nmarks * sizeof *stamps->slot);
+    memset(span_slot(stamps, stamps->slot, 0), 0,
+           2 * (size_t)stamps->now->nspans * sizeof *stamps->slot);
+    atomic_store(&stamps->passed, 0);
+    stamps->now = &stamps->list[graph ? 1 + (graph - job->graph) : 0];
+    pthread_mutex_unlock(&job->x->watched);
 }
 
-void gpu_stamps_forget(luo_job *j)
+void gpu_stamps_forget(luo_job *job)
 {
-    j->stamps.now->nmarks = 0;
-    j->stamps.now->nspans = 0;
+    job->stamps.now->nmarks = 0;
+    job->stamps.now->nspans = 0;
 }
 
-luo_status gpu_mark_now(luo_rank *r, gpu_mark_kind kind, int32_t task, int32_t instr)
+luo_status gpu_mark_now(luo_rank *rank, gpu_mark_kind kind, int32_t task, int32_t instr)
 {
-    gpu_stamps *s = &r->job->stamps;
-    const int32_t n = s->now->nmarks;
-    const gpu_mark *last = n ? &s->now->mark[n - 1] : NULL;
+    gpu_stamps *stamps = &rank->job->stamps;
+    const int32_t n = stamps->now->nmarks;
+    const gpu_mark *last = n ? &stamps->now->mark[n - 1] : NULL;
     if (last && last->kind == kind && last->task == task &&
         (kind != GPU_MARK_WAIT || last->instr == instr))
         return LUO_OK;
-    if (n == s->cap_marks) return luo_err_set(&r->err, LUO_EBUG, "a step has too many waits.");
-    s->now->mark[n] = (gpu_mark){kind, task, instr};
-    atomic_store_explicit(&s->now->nmarks, n + 1, memory_order_release);
-    return gpu_check(&r->err, gpu_stamp(r->x->stream[LUO_STREAM_COMPUTE], s->device_slot + n),
+    if (n == stamps->cap_marks)
+        return luo_err_set(&rank->err, LUO_EBUG, "a step has too many waits.");
+    stamps->now->mark[n] = (gpu_mark){kind, task, instr};
+    atomic_store_explicit(&stamps->now->nmarks, n + 1, memory_order_release);
+    return gpu_check(&rank->err,
+                     gpu_stamp(rank->x->stream[LUO_STREAM_COMPUTE], stamps->device_slot + n),
                      "a stamp");
 }
 
-luo_status gpu_span_begin(luo_rank *r, cudaStream_t stream, int32_t task, int32_t instr,
+luo_status gpu_span_begin(luo_rank *rank, cudaStream_t stream, int32_t task, int32_t instr,
                           int32_t *span)
 {
-    gpu_stamps *s = &r->job->stamps;
-    if (s->now->nspans == s->cap_spans)
-        return luo_err_set(&r->err, LUO_EBUG, "a step has too many instructions.");
-    *span = s->now->nspans++;
-    s->now->span[*span] = (gpu_span){task, instr};
-    return gpu_check(&r->err, gpu_stamp(stream, span_slot(s, s->device_slot, *span)), "a stamp");
+    gpu_stamps *stamps = &rank->job->stamps;
+    if (stamps->now->nspans == stamps->cap_spans)
+        return luo_err_set(&rank->err, LUO_EBUG, "a step has too many instructions.");
+    *span = stamps->now->nspans++;
+    stamps->now->span[*span] = (gpu_span){task, instr};
+    return gpu_check(&rank->err, gpu_stamp(stream, span_slot(stamps, stamps->device_slot, *span)),
+                     "a stamp");
 }
 
-luo_status gpu_span_end(luo_rank *r, cudaStream_t stream, int32_t span)
+luo_status gpu_span_end(luo_rank *rank, cudaStream_t stream, int32_t span)
 {
-    const gpu_stamps *s = &r->job->stamps;
-    return gpu_check(&r->err, gpu_stamp(stream, span_slot(s, s->device_slot, span) + 1), "a stamp");
+    const gpu_stamps *stamps = &rank->job->stamps;
+    return gpu_check(
+        &rank->err, gpu_stamp(stream, span_slot(stamps, stamps->device_slot, span) + 1), "a stamp");
 }
 
-uint64_t gpu_mark_stamp(const gpu_stamps *s, int32_t mark)
+uint64_t gpu_mark_stamp(const gpu_stamps *stamps, int32_t mark)
 {
-    return ((const volatile uint64_t *)s->slot)[mark];
+    return ((const volatile uint64_t *)stamps->slot)[mark];
 }
 
-uint64_t gpu_span_stamp(const gpu_stamps *s, int32_t span, bool end)
+uint64_t gpu_span_stamp(const gpu_stamps *stamps, int32_t span, bool end)
 {
-    return ((const volatile uint64_t *)span_slot(s, s->slot, span))[end];
+    return ((const volatile uint64_t *)span_slot(stamps, stamps->slot, span))[end];
 }
 
 /* ---- where this rank is ---- */
 
-void gpu_stamps_look(luo_job *j)
+void gpu_stamps_look(luo_job *job)
 {
-    gpu_stamps *s = &j->stamps;
-    luo_progress_report *w = j->x->config.where;
-    const int32_t was = atomic_load(&s->passed);
-    const int32_t nmarks = atomic_load_explicit(&s->now->nmarks, memory_order_acquire);
+    gpu_stamps *stamps = &job->stamps;
+    luo_progress_report *report = job->x->config.where;
+    const int32_t was = atomic_load(&stamps->passed);
+    const int32_t nmarks = atomic_load_explicit(&stamps->now->nmarks, memory_order_acquire);
     int32_t n = was;
-    while (n < nmarks && gpu_mark_stamp(s, n) != 0) n++;
+    while (n < nmarks && gpu_mark_stamp(stamps, n) != 0) n++;
     if (n == was) return;
-    atomic_store(&s->passed, n);
-    atomic_fetch_add(&j->x->progress, n - was);
-    if (!w) return;
-    const gpu_mark *m = &s->now->mark[n - 1];
-    atomic_store(&w->task, m->task);
-    atomic_store(&w->instr, m->instr);
-    atomic_store(&w->waiting, m->kind == GPU_MARK_WAIT);
-    atomic_fetch_add(&w->done, n - was);
+    atomic_store(&stamps->passed, n);
+    atomic_fetch_add(&job->x->progress, n - was);
+    if (!report) return;
+    const gpu_mark *mark = &stamps->now->mark[n - 1];
+    atomic_store(&report->task, mark->task);
+    atomic_store(&report->instr, mark->instr);
+    atomic_store(&report->waiting, mark->kind == GPU_MARK_WAIT);
+    atomic_fetch_add(&report->done, n - was);
 }

@@ -12,54 +12,54 @@
 
 /* ---- what a job has ---- */
 
-luo_status gpu_state_bind(luo_job *j, luo_err *err)
+luo_status gpu_state_bind(luo_job *job, luo_err *err)
 {
-    const luo_bound *b = &j->bound;
-    luo_piece *at = LUO_NEW_N(j->arena, luo_piece, b->npieces);
+    const luo_bound *bound = &job->bound;
+    luo_piece *at = LUO_NEW_N(job->arena, luo_piece, bound->npieces);
     if (!at) return luo_err_nomem(err);
-    for (int32_t i = 0; i < b->npieces; i++) {
-        at[i] = b->piece[i];
+    for (int32_t i = 0; i < bound->npieces; i++) {
+        at[i] = bound->piece[i];
         at[i].weight_frame = at[i].state_frame; /* only cells of the piece are moved */
     }
-    j->state =
-        (luo_state){.device = j->x->device, .n = b->npieces, .at = at, .elem = sizeof(float)};
+    job->state =
+        (luo_state){.device = job->x->device, .n = bound->npieces, .at = at, .elem = sizeof(float)};
     return LUO_OK;
 }
 
-static void drop_arrays(luo_job *j)
+static void drop_arrays(luo_job *job)
 {
-    for (int32_t i = 0; i < j->state.n; i++)
-        j->state.at[i].weight = j->state.at[i].m = j->state.at[i].v = NULL;
-    free(j->arrays);
-    j->arrays = NULL;
+    for (int32_t i = 0; i < job->state.n; i++)
+        job->state.at[i].weight = job->state.at[i].m = job->state.at[i].v = NULL;
+    free(job->arrays);
+    job->arrays = NULL;
 }
 
-void gpu_state_unbind(luo_job *j)
+void gpu_state_unbind(luo_job *job)
 {
-    drop_arrays(j);
+    drop_arrays(job);
 }
 
-luo_state *gpu_state(luo_job *j)
+luo_state *gpu_state(luo_job *job)
 {
-    return &j->state;
+    return &job->state;
 }
 
 /* Per piece weight, m, v. */
-static luo_status make_arrays(luo_job *j, luo_err *err)
+static luo_status make_arrays(luo_job *job, luo_err *err)
 {
     int64_t cells = 0;
-    for (int32_t i = 0; i < j->state.n; i++)
-        if (!j->state.at[i].piece.empty) cells += 3 * j->state.at[i].state_frame.volume;
-    j->arrays = malloc((size_t)(cells > 0 ? cells : 1) * sizeof(float));
-    if (!j->arrays) return luo_err_nomem(err);
-    float *next = j->arrays;
-    for (int32_t i = 0; i < j->state.n; i++) {
-        luo_piece *p = &j->state.at[i];
-        const int64_t n = p->state_frame.volume;
-        if (p->piece.empty) continue;
-        p->weight = next;
-        p->m = p->param->counted ? NULL : next + n; /* no gradient moves it */
-        p->v = p->param->counted ? NULL : next + 2 * n;
+    for (int32_t i = 0; i < job->state.n; i++)
+        if (!job->state.at[i].piece.empty) cells += 3 * job->state.at[i].state_frame.volume;
+    job->arrays = malloc((size_t)(cells > 0 ? cells : 1) * sizeof(float));
+    if (!job->arrays) return luo_err_nomem(err);
+    float *next = job->arrays;
+    for (int32_t i = 0; i < job->state.n; i++) {
+        luo_piece *piece = &job->state.at[i];
+        const int64_t n = piece->state_frame.volume;
+        if (piece->piece.empty) continue;
+        piece->weight = next;
+        piece->m = piece->param->counted ? NULL : next + n; /* no gradient moves it */
+        piece->v = piece->param->counted ? NULL : next + 2 * n;
         next += 3 * n;
     }
     return LUO_OK;
@@ -135,28 +135,31 @@ static luo_status begin(crane *c, const window *w)
 }
 
 /* The list again, with no segment longer than a window. */
-static luo_status cut(crane *c, const luo_copy_segments *s, luo_copy_segment **out, int32_t *n)
+static luo_status cut(crane *c, const luo_copy_segments *segments, luo_copy_segment **out,
+                      int32_t *n)
 {
     int64_t most = 0;
-    for (int32_t i = 0; i < s->n; i++) most += s->at[i].n / c->room + 1;
+    for (int32_t i = 0; i < segments->n; i++) most += segments->at[i].n / c->room + 1;
     luo_copy_segment *at = LUO_NEW_N(c->arena, luo_copy_segment, most);
     if (!at) return luo_err_nomem(c->err);
     *n = 0;
-    for (int32_t i = 0; i < s->n; i++)
-        for (int64_t k = 0; k < s->at[i].n; k += c->room) {
-            const int64_t left = s->at[i].n - k;
-            at[(*n)++] = (luo_copy_segment){s->at[i].at + k, left < c->room ? left : c->room};
+    for (int32_t i = 0; i < segments->n; i++)
+        for (int64_t k = 0; k < segments->at[i].n; k += c->room) {
+            const int64_t left = segments->at[i].n - k;
+            at[(*n)++] =
+                (luo_copy_segment){segments->at[i].at + k, left < c->room ? left : c->room};
         }
     *out = at;
     return LUO_OK;
 }
 
 /* One array: as many segments a window as fit. */
-static luo_status carry_array(crane *c, float *device, float *cells, const luo_copy_segments *s)
+static luo_status carry_array(crane *c, float *device, float *cells,
+                              const luo_copy_segments *segments)
 {
     luo_copy_segment *at = NULL;
     int32_t n = 0;
-    LUO_TRY(cut(c, s, &at, &n));
+    LUO_TRY(cut(c, segments, &at, &n));
     for (int32_t i = 0; i < n;) {
         window w = {device + at[i].at, cells, &at[i], 1};
         int64_t elements = at[i].n;
@@ -171,17 +174,17 @@ static luo_status carry_array(crane *c, float *device, float *cells, const luo_c
 
 static luo_status carry_piece(crane *c, int32_t i)
 {
-    const luo_piece *p = &c->job->state.at[i], *bound = &c->job->bound.piece[i];
+    const luo_piece *piece = &c->job->state.at[i], *bound = &c->job->bound.piece[i];
     const gpu_piece there = gpu_piece_at(c->job, i);
-    const luo_copy_segment all = {0, p->state_frame.volume};
+    const luo_copy_segment all = {0, piece->state_frame.volume};
     const luo_copy_segments whole = {all.n > 0, &all, all.n};
     luo_copy_segments weight = whole;
     if (there.master == there.weight)
-        LUO_TRY(luo_frame_segments(c->arena, &bound->weight_frame, &p->piece, &weight, c->err));
-    LUO_TRY(carry_array(c, there.master, p->weight, &weight));
-    if (p->param->counted) return LUO_OK;
-    LUO_TRY(carry_array(c, there.m, p->m, &whole));
-    return carry_array(c, there.v, p->v, &whole);
+        LUO_TRY(luo_frame_segments(c->arena, &bound->weight_frame, &piece->piece, &weight, c->err));
+    LUO_TRY(carry_array(c, there.master, piece->weight, &weight));
+    if (piece->param->counted) return LUO_OK;
+    LUO_TRY(carry_array(c, there.m, piece->m, &whole));
+    return carry_array(c, there.v, piece->v, &whole);
 }
 
 static luo_status carry_all(crane *c)
@@ -224,10 +227,10 @@ static void close_crane(crane *c)
     if (c->arena) luo_arena_free(c->arena);
 }
 
-static luo_status carry_state(luo_job *j, bool up, luo_err *err)
+static luo_status carry_state(luo_job *job, bool up, luo_err *err)
 {
-    crane c = {.job = j, .up = up, .stream = j->x->stream[LUO_STREAM_MOVE], .err = err};
-    if (!j->bound.program) return LUO_OK;
+    crane c = {.job = job, .up = up, .stream = job->x->stream[LUO_STREAM_MOVE], .err = err};
+    if (!job->bound.program) return LUO_OK;
     luo_status st = open_crane(&c);
     if (st == LUO_OK) st = carry_all(&c);
     close_crane(&c);
@@ -236,49 +239,49 @@ static luo_status carry_state(luo_job *j, bool up, luo_err *err)
 
 /* ---- the two ways ---- */
 
-luo_status gpu_fetch(luo_job *j, bool contents, luo_err *err)
+luo_status gpu_fetch(luo_job *job, bool contents, luo_err *err)
 {
-    luo_status st = j->arrays ? LUO_OK : make_arrays(j, err);
-    if (st == LUO_OK && contents) st = carry_state(j, true, err);
-    if (st != LUO_OK) drop_arrays(j);
+    luo_status st = job->arrays ? LUO_OK : make_arrays(job, err);
+    if (st == LUO_OK && contents) st = carry_state(job, true, err);
+    if (st != LUO_OK) drop_arrays(job);
     return st;
 }
 
-luo_status gpu_round_state(luo_job *j, luo_err *err)
+luo_status gpu_round_state(luo_job *job, luo_err *err)
 {
-    const cudaStream_t stream = j->x->stream[LUO_STREAM_MOVE];
-    if (!j->bound.program || j->x->config.dtype != LUO_BF16) return LUO_OK;
-    LUO_TRY(
-        gpu_check(err, gpu_round_weights(stream, j->nupdate, j->update_chunk), "rounding weights"));
+    const cudaStream_t stream = job->x->stream[LUO_STREAM_MOVE];
+    if (!job->bound.program || job->x->config.dtype != LUO_BF16) return LUO_OK;
+    LUO_TRY(gpu_check(err, gpu_round_weights(stream, job->nupdate, job->update_chunk),
+                      "rounding weights"));
     return gpu_check(err, cudaStreamSynchronize(stream), "rounding weights");
 }
 
-luo_status gpu_store(luo_job *j, bool contents, luo_err *err)
+luo_status gpu_store(luo_job *job, bool contents, luo_err *err)
 {
     luo_status st = LUO_OK;
-    if (contents && !j->arrays)
+    if (contents && !job->arrays)
         st = luo_err_set(err, LUO_EBUG, "state is stored that was not fetched.");
     else if (contents)
-        st = carry_state(j, false, err);
-    if (st == LUO_OK && contents) st = gpu_round_state(j, err);
-    drop_arrays(j);
+        st = carry_state(job, false, err);
+    if (st == LUO_OK && contents) st = gpu_round_state(job, err);
+    drop_arrays(job);
     return st;
 }
 
 /* ---- files: what all ranks send to the one that writes ---- */
 
-luo_status gpu_gather_open(luo_exec *x, luo_err *err)
+luo_status gpu_gather_open(luo_exec *exec, luo_err *err)
 {
-    return luo_gatherer_open(MPI_COMM_WORLD, NULL, NULL, &x->gatherer, err);
+    return luo_gatherer_open(MPI_COMM_WORLD, NULL, NULL, &exec->gatherer, err);
 }
 
-void gpu_gather_close(luo_exec *x)
+void gpu_gather_close(luo_exec *exec)
 {
-    luo_gatherer_close(x->gatherer);
+    luo_gatherer_close(exec->gatherer);
 }
 
-luo_status gpu_gather(luo_exec *x, luo_gather *out)
+luo_status gpu_gather(luo_exec *exec, luo_gather *out)
 {
-    *out = luo_gatherer_gather(x->gatherer);
+    *out = luo_gatherer_gather(exec->gatherer);
     return LUO_OK;
 }

@@ -228,17 +228,17 @@ static void put_ids(luo_str *out, const char *key, const int32_t *v, int64_t n)
 static luo_status dump_one(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                            int32_t i, int32_t k, luo_str *out)
 {
-    luo_micro_batch b;
+    luo_micro_batch batch;
     luo_arena *arena = luo_arena_new(0);
     const int64_t t = shape->tokens[i][k];
     void *memory = arena ? luo_arena_alloc(arena, luo_batch_bytes(shape, t)) : NULL;
     if (memory) {
-        read_batch(rows_of(corpus, shape, step, i, k), memory, t, &b);
+        read_batch(rows_of(corpus, shape, step, i, k), memory, t, &batch);
         luo_str_addf(out, "{\"step\":%lld,\"micro_batch\":%d,\"replica\":%d", (long long)step,
                      (int)k, (int)i);
-        put_ids(out, "ids", b.ids, b.tokens);
-        put_ids(out, "document_starts", b.docs.start, b.docs.n);
-        luo_str_addf(out, ",\"pads\":%lld}\n", (long long)(b.tokens - b.data_tokens));
+        put_ids(out, "ids", batch.ids, batch.tokens);
+        put_ids(out, "document_starts", batch.docs.start, batch.docs.n);
+        luo_str_addf(out, ",\"pads\":%lld}\n", (long long)(batch.tokens - batch.data_tokens));
     }
     luo_arena_free(arena);
     return memory && !out->failed ? LUO_OK : LUO_ENOMEM;

@@ -73,9 +73,12 @@ static void list_assigned(const luo_plan *plan, assigned *at, int64_t *tokens)
 {
     const int32_t n = plan->nassignment;
     for (int32_t k = 0; k < n; k++) {
-        const luo_assignment *a = &plan->assignment[k];
-        at[k] = (assigned){a->sequence, k, a->pipeline, a->micro_batch,
-                           {.tokens = a->length_tokens, .number = a->sequence}};
+        const luo_assignment *assignment = &plan->assignment[k];
+        at[k] = (assigned){assignment->sequence,
+                           k,
+                           assignment->pipeline,
+                           assignment->micro_batch,
+                           {.tokens = assignment->length_tokens, .number = assignment->sequence}};
     }
     qsort(at, (size_t)n, sizeof *at, compare_numbers);
     *tokens = 0;

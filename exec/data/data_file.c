@@ -116,64 +116,64 @@ static bool text_begins(const luo_corpus *corpus, int64_t i)
     return end == 0 || t[end - 1] == '\n';
 }
 
-static int32_t text_next(luo_corpus_at *p, bool *begins)
+static int32_t text_next(luo_corpus_at *corpus_at, bool *begins)
 {
-    const int64_t i = p->at;
-    *begins = text_begins(p->c, i);
-    p->at = i + 1 < p->c->tokens ? i + 1 : 0;
-    return p->c->file[i];
+    const int64_t i = corpus_at->at;
+    *begins = text_begins(corpus_at->c, i);
+    corpus_at->at = i + 1 < corpus_at->c->tokens ? i + 1 : 0;
+    return corpus_at->c->file[i];
 }
 
-static int32_t tokens_next(luo_corpus_at *p, bool *begins)
+static int32_t tokens_next(luo_corpus_at *corpus_at, bool *begins)
 {
-    const luo_corpus *corpus = p->c;
-    *begins = p->entry == 0 || entry_of(corpus, p->entry - 1) == end_mark(corpus);
+    const luo_corpus *corpus = corpus_at->c;
+    *begins = corpus_at->entry == 0 || entry_of(corpus, corpus_at->entry - 1) == end_mark(corpus);
     uint32_t v;
-    while ((v = entry_of(corpus, p->entry)) == end_mark(corpus)) {
-        p->entry++;
+    while ((v = entry_of(corpus, corpus_at->entry)) == end_mark(corpus)) {
+        corpus_at->entry++;
         *begins = true;
     }
-    p->entry++;
-    p->at++;
-    if (p->at == corpus->tokens) p->at = p->entry = 0;
+    corpus_at->entry++;
+    corpus_at->at++;
+    if (corpus_at->at == corpus->tokens) corpus_at->at = corpus_at->entry = 0;
     return (int32_t)v;
 }
 
 /* The last block with at most `at` tokens before it, then on entry by entry. */
-static void tokens_seek(luo_corpus_at *p)
+static void tokens_seek(luo_corpus_at *corpus_at)
 {
-    const luo_corpus *corpus = p->c;
+    const luo_corpus *corpus = corpus_at->c;
     int64_t lo = 0, hi = corpus->nbefore - 1;
     while (lo < hi) {
         const int64_t mid = (lo + hi + 1) / 2;
-        if (corpus->before[mid] <= p->at)
+        if (corpus->before[mid] <= corpus_at->at)
             lo = mid;
         else
             hi = mid - 1;
     }
-    p->entry = lo * LUO_CORPUS_BLOCK;
-    for (int64_t left = p->at - corpus->before[lo]; left > 0; p->entry++)
-        left -= entry_of(corpus, p->entry) != end_mark(corpus);
+    corpus_at->entry = lo * LUO_CORPUS_BLOCK;
+    for (int64_t left = corpus_at->at - corpus->before[lo]; left > 0; corpus_at->entry++)
+        left -= entry_of(corpus, corpus_at->entry) != end_mark(corpus);
 }
 
-void luo_corpus_seek(luo_corpus_at *p, const luo_corpus *corpus, int64_t at)
+void luo_corpus_seek(luo_corpus_at *corpus_at, const luo_corpus *corpus, int64_t at)
 {
-    p->c = corpus;
-    p->at = at;
-    p->entry = at;
-    if (corpus->kind == LUO_CORPUS_TOKENS) tokens_seek(p);
-    if (corpus->kind == LUO_CORPUS_SYNTHETIC) luo_synthetic_seek(p);
+    corpus_at->c = corpus;
+    corpus_at->at = at;
+    corpus_at->entry = at;
+    if (corpus->kind == LUO_CORPUS_TOKENS) tokens_seek(corpus_at);
+    if (corpus->kind == LUO_CORPUS_SYNTHETIC) luo_synthetic_seek(corpus_at);
 }
 
-int32_t luo_corpus_next(luo_corpus_at *p, bool *begins)
+int32_t luo_corpus_next(luo_corpus_at *corpus_at, bool *begins)
 {
-    switch (p->c->kind) {
+    switch (corpus_at->c->kind) {
     case LUO_CORPUS_TEXT:
-        return text_next(p, begins);
+        return text_next(corpus_at, begins);
     case LUO_CORPUS_TOKENS:
-        return tokens_next(p, begins);
+        return tokens_next(corpus_at, begins);
     case LUO_CORPUS_SYNTHETIC:
         break;
     }
-    return luo_synthetic_next(p, begins);
+    return luo_synthetic_next(corpus_at, begins);
 }

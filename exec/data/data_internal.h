@@ -46,13 +46,13 @@ luo_status luo_corpus_map(luo_corpus *corpus, const char *path, luo_err *err);
 void luo_corpus_unmap(luo_corpus *corpus);
 
 /* Cost: O(LUO_CORPUS_BLOCK + log N). */
-void luo_corpus_seek(luo_corpus_at *p, const luo_corpus *corpus, int64_t at);
+void luo_corpus_seek(luo_corpus_at *corpus_at, const luo_corpus *corpus, int64_t at);
 /* The token here, then one further; *begins: a document begins with it. */
-int32_t luo_corpus_next(luo_corpus_at *p, bool *begins);
+int32_t luo_corpus_next(luo_corpus_at *corpus_at, bool *begins);
 
 /* The same for tokens that are drawn. */
-void luo_synthetic_seek(luo_corpus_at *p);
-int32_t luo_synthetic_next(luo_corpus_at *p, bool *begins);
+void luo_synthetic_seek(luo_corpus_at *corpus_at);
+int32_t luo_synthetic_next(luo_corpus_at *corpus_at, bool *begins);
 
 /* Row at place `index` of the endless list: epochs of n rows each, shuffled by seed and epoch. */
 int64_t luo_corpus_shuffled(uint64_t seed, int64_t n, int64_t index);

@@ -29,49 +29,50 @@ static int64_t draw_length(luo_rng *rng, int64_t room)
     return n < room ? n : room;
 }
 
-static void draw_document(luo_corpus_at *p, int64_t room)
+static void draw_document(luo_corpus_at *corpus_at, int64_t room)
 {
-    luo_rng *rng = &p->drawn.rng;
-    const int64_t letters = p->c->vocab < LETTERS ? p->c->vocab : LETTERS;
+    luo_rng *rng = &corpus_at->drawn.rng;
+    const int64_t letters = corpus_at->c->vocab < LETTERS ? corpus_at->c->vocab : LETTERS;
     int64_t letter = any_letter(rng, letters);
-    p->drawn.left = draw_length(rng, room);
-    p->drawn.n = PHRASE_LEAST + (int32_t)luo_rng_pick(rng, LUO_CORPUS_PHRASE - PHRASE_LEAST + 1);
-    p->drawn.next = 0;
-    for (int32_t i = 0; i < p->drawn.n; i++) {
-        p->drawn.phrase[i] = id_of(p->c, letter);
+    corpus_at->drawn.left = draw_length(rng, room);
+    corpus_at->drawn.n =
+        PHRASE_LEAST + (int32_t)luo_rng_pick(rng, LUO_CORPUS_PHRASE - PHRASE_LEAST + 1);
+    corpus_at->drawn.next = 0;
+    for (int32_t i = 0; i < corpus_at->drawn.n; i++) {
+        corpus_at->drawn.phrase[i] = id_of(corpus_at->c, letter);
         letter = (5 * letter + 1 + luo_rng_pick(rng, SUCCESSORS)) % letters;
     }
 }
 
-static void open_block(luo_corpus_at *p)
+static void open_block(luo_corpus_at *corpus_at)
 {
     char name[40];
-    snprintf(name, sizeof name, "data#%lld", (long long)(p->at / LUO_CORPUS_BLOCK));
-    p->drawn.rng = luo_rng_stream(p->c->seed, name);
-    p->drawn.left = 0;
+    snprintf(name, sizeof name, "data#%lld", (long long)(corpus_at->at / LUO_CORPUS_BLOCK));
+    corpus_at->drawn.rng = luo_rng_stream(corpus_at->c->seed, name);
+    corpus_at->drawn.left = 0;
 }
 
-int32_t luo_synthetic_next(luo_corpus_at *p, bool *begins)
+int32_t luo_synthetic_next(luo_corpus_at *corpus_at, bool *begins)
 {
-    const int64_t within = p->at % LUO_CORPUS_BLOCK;
-    if (within == 0) open_block(p);
-    *begins = p->drawn.left == 0;
-    if (*begins) draw_document(p, LUO_CORPUS_BLOCK - within);
-    int32_t id = p->drawn.phrase[p->drawn.next];
-    if (luo_rng_pick(&p->drawn.rng, WRONG_ONE_IN) == 0) {
-        const int64_t letters = p->c->vocab < LETTERS ? p->c->vocab : LETTERS;
-        id = id_of(p->c, any_letter(&p->drawn.rng, letters));
+    const int64_t within = corpus_at->at % LUO_CORPUS_BLOCK;
+    if (within == 0) open_block(corpus_at);
+    *begins = corpus_at->drawn.left == 0;
+    if (*begins) draw_document(corpus_at, LUO_CORPUS_BLOCK - within);
+    int32_t id = corpus_at->drawn.phrase[corpus_at->drawn.next];
+    if (luo_rng_pick(&corpus_at->drawn.rng, WRONG_ONE_IN) == 0) {
+        const int64_t letters = corpus_at->c->vocab < LETTERS ? corpus_at->c->vocab : LETTERS;
+        id = id_of(corpus_at->c, any_letter(&corpus_at->drawn.rng, letters));
     }
-    p->drawn.next = (p->drawn.next + 1) % p->drawn.n;
-    p->drawn.left--;
-    p->at = p->at + 1 < p->c->tokens ? p->at + 1 : 0;
+    corpus_at->drawn.next = (corpus_at->drawn.next + 1) % corpus_at->drawn.n;
+    corpus_at->drawn.left--;
+    corpus_at->at = corpus_at->at + 1 < corpus_at->c->tokens ? corpus_at->at + 1 : 0;
     return id;
 }
 
-void luo_synthetic_seek(luo_corpus_at *p)
+void luo_synthetic_seek(luo_corpus_at *corpus_at)
 {
     bool begins;
-    int64_t skip = p->at % LUO_CORPUS_BLOCK;
-    p->at -= skip;
-    while (skip--) luo_synthetic_next(p, &begins);
+    int64_t skip = corpus_at->at % LUO_CORPUS_BLOCK;
+    corpus_at->at -= skip;
+    while (skip--) luo_synthetic_next(corpus_at, &begins);
 }

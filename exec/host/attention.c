@@ -26,9 +26,9 @@ void host_run_rope_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 void host_run_latent(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    const luo_buffer *q = luo_bound_desc(&rank->job->b, instr->in[0]);
+    const luo_buffer *buffer = luo_bound_desc(&rank->job->b, instr->in[0]);
     const int64_t turned = luo_bound_desc(&rank->job->b, instr->in[2])->dim[1];
-    rank->x->k->latent(q->dim[0], q->dim[1], q->dim[2], turned, *op->turns,
+    rank->x->k->latent(buffer->dim[0], buffer->dim[1], buffer->dim[2], turned, *op->turns,
                        rank->mb.positions + op->lo, host_buf(rank, instr->in[0], task),
                        host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
                        host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task));
@@ -37,9 +37,9 @@ void host_run_latent(luo_rank *rank, const luo_bound_op *op, int32_t task)
 void host_run_latent_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    const luo_buffer *q = luo_bound_desc(&rank->job->b, instr->in[0]);
+    const luo_buffer *buffer = luo_bound_desc(&rank->job->b, instr->in[0]);
     const luo_buffer *shared = luo_bound_desc(&rank->job->b, instr->out[2]);
-    rank->x->k->latent_dx(shared->dim[0], q->dim[1], q->dim[2], shared->dim[1],
+    rank->x->k->latent_dx(shared->dim[0], buffer->dim[1], buffer->dim[2], shared->dim[1],
                           *op->turns, rank->mb.positions + op->lo,
                           host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
                           host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
@@ -64,9 +64,9 @@ size_t host_attention_work(const luo_job *job)
 
 static luo_block block_of(const luo_rank *rank, const luo_bound_op *op)
 {
-    luo_block b = *op->block;
-    b.runs = &rank->mb.runs;
-    return b;
+    luo_block block = *op->block;
+    block.runs = &rank->mb.runs;
+    return block;
 }
 
 /* Documents among the tokens that are here. Pre: none is parted. */
@@ -93,8 +93,8 @@ void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task)
         rank->x->k->attention(op->rows, op->heads, &docs, q, k, v, o, rows, work);
         return;
     }
-    const luo_block b = block_of(rank, op);
-    rank->x->k->attention_block(&b, op->heads, q, k, v, o, rows, work);
+    const luo_block block = block_of(rank, op);
+    rank->x->k->attention_block(&block, op->heads, q, k, v, o, rows, work);
 }
 
 void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
@@ -110,7 +110,7 @@ void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
                                  in[5], out[0], out[1], out[2], work);
         return;
     }
-    const luo_block b = block_of(rank, op);
-    rank->x->k->attention_block_dx(&b, op->heads, in[0], in[1], in[2], in[3], in[4], in[5], out[0],
-                                   out[1], out[2], work);
+    const luo_block block = block_of(rank, op);
+    rank->x->k->attention_block_dx(&block, op->heads, in[0], in[1], in[2], in[3], in[4], in[5],
+                                   out[0], out[1], out[2], work);
 }

@@ -63,39 +63,39 @@ typedef struct bucket_places {
     bool in_tasks;
 } bucket_places;
 
-static int32_t *largest_of(const luo_job *job, bucket_places *p, int32_t i)
+static int32_t *largest_of(const luo_job *job, bucket_places *places, int32_t i)
 {
     const luo_instr *in = &job->b.role->instr[i];
-    return &p->largest[!p->in_tasks && in->phase == LUO_PHASE_POST][in->lane];
+    return &places->largest[!places->in_tasks && in->phase == LUO_PHASE_POST][in->lane];
 }
 
-static void find_largest(const luo_job *job, bucket_places *p)
+static void find_largest(const luo_job *job, bucket_places *places)
 {
-    p->in_tasks = luo_layout_has_task_buckets(job->b.role);
+    places->in_tasks = luo_layout_has_task_buckets(job->b.role);
     for (int k = 0; k < 2; k++)
-        for (int32_t l = 0; l < LUO_DP_LANES; l++) p->largest[k][l] = -1;
+        for (int32_t l = 0; l < LUO_DP_LANES; l++) places->largest[k][l] = -1;
     for (int32_t i = 0; i < job->b.role->ninstr; i++) {
         if (!is_bucket(job, i)) continue;
-        int32_t *most = largest_of(job, p, i);
+        int32_t *most = largest_of(job, places, i);
         if (*most < 0 || job->op[i].comm->message_bytes > job->op[*most].comm->message_bytes)
             *most = i;
     }
 }
 
 /* Has it the memory of another call? */
-static bool shares(const luo_job *job, bucket_places *p, int32_t i)
+static bool shares(const luo_job *job, bucket_places *places, int32_t i)
 {
-    return is_bucket(job, i) && i != *largest_of(job, p, i);
+    return is_bucket(job, i) && i != *largest_of(job, places, i);
 }
 
 /* Other messages of the two phases lie behind what the larger one takes. */
-static void place_buckets(luo_job *job, const bucket_places *p, idle *at)
+static void place_buckets(luo_job *job, const bucket_places *places, idle *at)
 {
     int64_t most = 0;
     for (int k = 0; k < 2; k++) {
         *at = (idle){-1, 0, 0};
         for (int32_t l = 0; l < LUO_DP_LANES; l++) {
-            const int32_t i = p->largest[k][l];
+            const int32_t i = places->largest[k][l];
             if (i >= 0) job->op[i].comm->message = place_idle(job, i, at);
         }
         if (at->used > most) most = at->used;
@@ -107,13 +107,13 @@ static void place_buckets(luo_job *job, const bucket_places *p, idle *at)
 static luo_status place_messages(luo_job *job, luo_err *err)
 {
     idle at = {-1, 0, 0};
-    bucket_places p;
+    bucket_places places;
     job->message_bytes = LUO_ROOMS * job->b.room_bytes;
-    find_largest(job, &p);
-    if (!p.in_tasks) place_buckets(job, &p, &at);
+    find_largest(job, &places);
+    if (!places.in_tasks) place_buckets(job, &places, &at);
     for (int32_t i = 0; i < job->b.role->ninstr; i++) {
         host_comm *comm = job->op[i].comm;
-        if (!comm || comm->b->ahead || shares(job, &p, i)) continue;
+        if (!comm || comm->b->ahead || shares(job, &places, i)) continue;
         if (!is_bucket(job, i)) comm->message = place_idle(job, i, &at);
         if (!comm->message) job->message_bytes += comm->message_bytes * comm->deep;
     }
@@ -123,13 +123,13 @@ static luo_status place_messages(luo_job *job, luo_err *err)
     for (int32_t i = 0; i < job->b.role->ninstr; i++) {
         host_comm *c = job->op[i].comm;
         if (c && c->b->ahead) c->message = job->messages + c->b->room;
-        if (!c || c->message || shares(job, &p, i)) continue;
+        if (!c || c->message || shares(job, &places, i)) continue;
         c->message = top;
         top += c->message_bytes * c->deep;
     }
     for (int32_t i = 0; i < job->b.role->ninstr; i++)
         if (is_bucket(job, i))
-            job->op[i].comm->message = job->op[*largest_of(job, &p, i)].comm->message;
+            job->op[i].comm->message = job->op[*largest_of(job, &places, i)].comm->message;
     return LUO_OK;
 }
 

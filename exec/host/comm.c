@@ -33,11 +33,11 @@ static luo_status bind_collective(luo_job *job, const luo_bound_op *op, host_com
                                   luo_err *err)
 {
     const luo_slot *slot = &job->b.program->slots[op->instr->slot];
-    const host_group *g = host_find_group(job->x, &job->b.set->groups[slot->group]);
-    if (!g || g->comm == MPI_COMM_NULL)
+    const host_group *group = host_find_group(job->x, &job->b.set->groups[slot->group]);
+    if (!group || group->comm == MPI_COMM_NULL)
         return luo_err_set(err, LUO_EBUG, "device %d has no communicator for instruction %d.",
                            (int)job->x->device, (int)op->instr->id);
-    comm->comm = g->comm;
+    comm->comm = group->comm;
     comm->reduce = comm->b->route.reduce == LUO_REDUCE_MAX ? MPI_MAX : MPI_SUM;
     if (comm->b->counts) LUO_TRY(counts_of(job, comm, err));
     if (op->instr->coll == LUO_COLL_RS && comm->b->send_direct < 0)

@@ -58,8 +58,8 @@ static luo_status gather(luo_exec *exec, luo_gather *out)
 static void close_exec(luo_exec *exec)
 {
     if (!exec) return;
-    for (host_group *g = exec->groups; g; g = g->next)
-        if (g->comm != MPI_COMM_NULL) MPI_Comm_free(&g->comm);
+    for (host_group *group = exec->groups; group; group = group->next)
+        if (group->comm != MPI_COMM_NULL) MPI_Comm_free(&group->comm);
     if (exec->p2p != MPI_COMM_NULL) MPI_Comm_free(&exec->p2p);
     luo_gatherer_close(exec->gatherer);
     host_free_sums(exec);

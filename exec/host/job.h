@@ -146,9 +146,9 @@ struct luo_exec {
     struct host_sums *sums; /* of a step in parts; NULL: none yet */
 };
 
-static inline void *host_buf(const luo_rank *r, int32_t buffer, int32_t task)
+static inline void *host_buf(const luo_rank *rank, int32_t buffer, int32_t task)
 {
-    return luo_layout_at(&r->job->b.layout, r->job->slab, buffer, task);
+    return luo_layout_at(&rank->job->b.layout, rank->job->slab, buffer, task);
 }
 static inline double host_now(void)
 {

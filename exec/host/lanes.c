@@ -83,13 +83,13 @@ static luo_status hold(luo_rank *rank, const host_op *op, double from, double to
     return luo_ledger_add(&rank->ledger, luo_part_of(op->b->instr), from, to, op->b->instr->id);
 }
 
-static luo_status begin(luo_rank *rank, host_pending *p)
+static luo_status begin(luo_rank *rank, host_pending *pending)
 {
-    p->begun = true;
-    p->start_s = host_now() - rank->start_s;
-    LUO_TRY(host_begin(rank, p));
-    rank->delayed += p->due_s > 0;
-    return hold(rank, p->op, p->start_s, host_now() - rank->start_s);
+    pending->begun = true;
+    pending->start_s = host_now() - rank->start_s;
+    LUO_TRY(host_begin(rank, pending));
+    rank->delayed += pending->due_s > 0;
+    return hold(rank, pending->op, pending->start_s, host_now() - rank->start_s);
 }
 
 /* The last call of p's communicator that was submitted before p and queues yet; 0: there is none.
@@ -205,15 +205,15 @@ luo_status host_wait(luo_exec *exec, luo_rank *who, int n, MPI_Request *req, luo
     return st;
 }
 
-/* Until the sends of p are begun. */
-static luo_status wait_due(luo_rank *rank, const host_pending *p)
+/* Until the sends of pending are begun. */
+static luo_status wait_due(luo_rank *rank, const host_pending *pending)
 {
     luo_status st = LUO_OK;
     say_waiting(rank->x, true);
-    for (const double began = host_now(); st == LUO_OK && p->due_s > 0;) {
+    for (const double began = host_now(); st == LUO_OK && pending->due_s > 0;) {
         host_look(rank);
         st = host_progress(rank);
-        if (st == LUO_OK && p->due_s > 0) pause_after(rank->x, host_now() - began);
+        if (st == LUO_OK && pending->due_s > 0) pause_after(rank->x, host_now() - began);
     }
     say_waiting(rank->x, false);
     return st;
@@ -256,10 +256,10 @@ static luo_status end_queueing(luo_rank *rank, host_lane *lane)
 static luo_status finish_first(luo_rank *rank, host_lane *lane)
 {
     host_pending *p = pending(lane, 0);
-    luo_progress_report *w = rank->x->config.where;
-    if (w) {
-        atomic_store(&w->task, p->task);
-        atomic_store(&w->instr, p->op->b->instr->id);
+    luo_progress_report *report = rank->x->config.where;
+    if (report) {
+        atomic_store(&report->task, p->task);
+        atomic_store(&report->instr, p->op->b->instr->id);
     }
     const double began = host_now() - rank->start_s;
     lane->finishing = true;
@@ -274,7 +274,7 @@ static luo_status finish_first(luo_rank *rank, host_lane *lane)
     lane->first = (lane->first + 1) % lane->cap;
     lane->n--;
     lane->done = p->ticket >> LANE_BITS;
-    if (w) atomic_fetch_add(&w->done, 1);
+    if (report) atomic_fetch_add(&report->done, 1);
     return hold(rank, p->op, began, end);
 }
 
@@ -347,8 +347,8 @@ static luo_status take_place(luo_rank *rank, const host_op *op, const luo_issue 
 void host_turn(luo_rank *rank, int32_t task)
 {
     luo_job *job = rank->job;
-    const luo_segment *s = &job->b.role->seg[job->b.program->tasks[task].seg];
-    for (int32_t i = s->first; i < s->first + s->n; i++) {
+    const luo_segment *segment = &job->b.role->seg[job->b.program->tasks[task].seg];
+    for (int32_t i = segment->first; i < segment->first + segment->n; i++) {
         host_comm *comm = job->op[i].comm;
         if (!comm || !comm->b->ahead) continue;
         comm->latest = comm->ticket_of[luo_bound_room(task)];
@@ -359,13 +359,13 @@ void host_turn(luo_rank *rank, int32_t task)
 luo_status host_start(luo_rank *rank, const host_op *op, const luo_issue *issue, int64_t *ticket)
 {
     host_lane *lane = &rank->job->lane[op->b->lane];
-    host_pending *p;
-    LUO_TRY(take_place(rank, op, issue, &p));
-    *ticket = p->ticket;
+    host_pending *pending;
+    LUO_TRY(take_place(rank, op, issue, &pending));
+    *ticket = pending->ticket;
     if (!op->comm->b->beside) {
-        for (int64_t t; (t = queues_before(rank, p)) != 0;) LUO_TRY(host_finish(rank, t));
-        return p->begun ? LUO_OK : begin(rank, p); /* it may have, meanwhile */
+        for (int64_t t; (t = queues_before(rank, pending)) != 0;) LUO_TRY(host_finish(rank, t));
+        return pending->begun ? LUO_OK : begin(rank, pending); /* it may have, meanwhile */
     }
-    find_before(rank, op, issue, p->after);
+    find_before(rank, op, issue, pending->after);
     return begin_first(rank, lane);
 }

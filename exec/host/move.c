@@ -40,8 +40,8 @@ static luo_status transfer(luo_rank *rank, const luo_piece *piece, const luo_reg
     for (int kind = 0; kind < kinds_of(piece->param); kind++) {
         luo_copy_segments segments;
         char *array = array_of(piece, kind);
-        const luo_frame *f = kind == 0 ? &piece->weight_frame : &piece->state_frame;
-        LUO_TRY(luo_frame_segments(rank->mover->arena, f, cells, &segments, &rank->err));
+        const luo_frame *frame = kind == 0 ? &piece->weight_frame : &piece->state_frame;
+        LUO_TRY(luo_frame_segments(rank->mover->arena, frame, cells, &segments, &rank->err));
         for (int32_t i = 0; i < segments.n; i++) {
             const size_t n = (size_t)segments.at[i].n * elem;
             char *here = array + (size_t)segments.at[i].at * elem;
@@ -72,12 +72,12 @@ static luo_status carry(luo_rank *rank, const luo_piece *from, const luo_piece *
 
 static luo_status move_here(luo_rank *rank)
 {
-    const luo_switching *s = rank->mover->sw;
-    for (int64_t i = 0; i < s->sw.nmove; i++) {
-        const luo_switch_move *m = &s->sw.move[i];
-        if (m->kind == LUO_MOVE_COPY && m->dst == rank->x->device)
-            LUO_TRY(carry(rank, &rank->mover->from->state.at[m->tensor],
-                          &rank->mover->to->state.at[m->tensor], &m->region));
+    const luo_switching *switching = rank->mover->sw;
+    for (int64_t i = 0; i < switching->sw.nmove; i++) {
+        const luo_switch_move *move = &switching->sw.move[i];
+        if (move->kind == LUO_MOVE_COPY && move->dst == rank->x->device)
+            LUO_TRY(carry(rank, &rank->mover->from->state.at[move->tensor],
+                          &rank->mover->to->state.at[move->tensor], &move->region));
     }
     return LUO_OK;
 }
@@ -92,15 +92,15 @@ typedef struct packed { /* one message */
 /* All cells of one message, in the order of the moves on both sides. */
 static luo_status wrap(luo_rank *rank, const luo_message *message, bool packs, const packed *p)
 {
-    const luo_switching *s = rank->mover->sw;
+    const luo_switching *switching = rank->mover->sw;
     const int32_t src = message->send ? rank->x->device : message->peer,
                   dst = message->send ? message->peer : rank->x->device;
     const luo_state *state = message->send ? &rank->mover->from->state : &rank->mover->to->state;
     char *at = p->cells;
-    for (int64_t i = 0; i < s->sw.nmove; i++) {
-        const luo_switch_move *v = &s->sw.move[i];
-        if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
-            LUO_TRY(transfer(rank, &state->at[v->tensor], &v->region, packs, &at));
+    for (int64_t i = 0; i < switching->sw.nmove; i++) {
+        const luo_switch_move *move = &switching->sw.move[i];
+        if (move->kind == LUO_MOVE_SEND && move->src == src && move->dst == dst)
+            LUO_TRY(transfer(rank, &state->at[move->tensor], &move->region, packs, &at));
     }
     return LUO_OK;
 }
@@ -108,16 +108,16 @@ static luo_status wrap(luo_rank *rank, const luo_message *message, bool packs, c
 /* Bytes of a message by its moves: what the program says, or it was made for another precision. */
 static luo_status measure(luo_rank *rank, const luo_message *message, packed *p)
 {
-    const luo_switching *s = rank->mover->sw;
+    const luo_switching *switching = rank->mover->sw;
     const int32_t src = message->send ? rank->x->device : message->peer,
                   dst = message->send ? message->peer : rank->x->device;
     const int64_t elem = (int64_t)rank->x->k->elem;
     int64_t bytes = 0;
-    for (int64_t i = 0; i < s->sw.nmove; i++) {
-        const luo_switch_move *v = &s->sw.move[i];
-        if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
-            bytes += luo_region_volume(&v->region) *
-                     kinds_of(rank->mover->from->state.at[v->tensor].param) * elem;
+    for (int64_t i = 0; i < switching->sw.nmove; i++) {
+        const luo_switch_move *move = &switching->sw.move[i];
+        if (move->kind == LUO_MOVE_SEND && move->src == src && move->dst == dst)
+            bytes += luo_region_volume(&move->region) *
+                     kinds_of(rank->mover->from->state.at[move->tensor].param) * elem;
     }
     if (bytes != message->bytes)
         return luo_err_set(&rank->err, LUO_EBUG,
@@ -214,12 +214,13 @@ static luo_status keep(luo_rank *rank)
 
 static luo_status carry_out(luo_rank *rank)
 {
-    host_mover *m = rank->mover;
+    host_mover *mover = rank->mover;
     LUO_TRY(keep(rank));
-    const luo_program *program = m->sw->set ? luo_programs_find(m->sw->set, rank->x->device) : NULL;
+    const luo_program *program =
+        mover->sw->set ? luo_programs_find(mover->sw->set, rank->x->device) : NULL;
     if (!program) return LUO_OK;
-    const luo_status st = luo_interp_program(&mover_executor, rank, m->sw->set, program, false,
-                                             m->walk);
+    const luo_status st =
+        luo_interp_program(&mover_executor, rank, mover->sw->set, program, false, mover->walk);
     return st == LUO_OK || rank->err.st != LUO_OK ? st : luo_err_nomem(&rank->err);
 }
 

@@ -99,16 +99,17 @@ static void host_run_norm_dw(luo_rank *rank, const luo_bound_op *op, int32_t tas
 static void host_run_products(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     for (int32_t k = 0; k < op->nproducts; k++) {
-        const luo_product *p = &op->product[k];
-        const bool add = p->add || host_adds(rank, p->c);
-        char *c = host_buf(rank, p->c, task);
-        if (p->m == 0 || p->n == 0) continue;
-        if (p->k == 0) {
-            if (!add) memset(c, 0, (size_t)(p->m * p->n) * rank->x->k->elem);
+        const luo_product *product = &op->product[k];
+        const bool add = product->add || host_adds(rank, product->c);
+        char *c = host_buf(rank, product->c, task);
+        if (product->m == 0 || product->n == 0) continue;
+        if (product->k == 0) {
+            if (!add) memset(c, 0, (size_t)(product->m * product->n) * rank->x->k->elem);
             continue;
         }
-        rank->x->k->gemm(p->ta, p->tb, p->m, p->n, p->k, host_buf(rank, p->a, task), p->lda,
-                         host_buf(rank, p->b, task), p->ldb, add, c, p->ldc);
+        rank->x->k->gemm(product->ta, product->tb, product->m, product->n, product->k,
+                         host_buf(rank, product->a, task), product->lda,
+                         host_buf(rank, product->b, task), product->ldb, add, c, product->ldc);
     }
 }
 
@@ -116,35 +117,35 @@ static void host_run_products(luo_rank *rank, const luo_bound_op *op, int32_t ta
 
 void host_activate(const luo_rank *rank, const luo_instr *instr, int64_t n, int32_t task)
 {
-    const luo_kernels *k = rank->x->k;
+    const luo_kernels *kernels = rank->x->k;
     const luo_activation kind = rank->x->config.model->activation;
     const void *x = host_buf(rank, instr->in[0], task);
     void *y = host_buf(rank, instr->out[0], task);
     if (kind == LUO_ACT_GELU)
-        k->gelu(n, x, y);
+        kernels->gelu(n, x, y);
     else if (kind == LUO_ACT_GELU_ERF)
-        k->gelu_erf(n, x, y);
+        kernels->gelu_erf(n, x, y);
     else if (kind == LUO_ACT_RELU)
-        k->relu(n, x, y);
+        kernels->relu(n, x, y);
     else
-        (kind == LUO_ACT_GEGLU ? k->geglu : k->swiglu)(n, x, host_buf(rank, instr->in[1], task), y,
-                                                       host_buf(rank, instr->out[1], task));
+        (kind == LUO_ACT_GEGLU ? kernels->geglu : kernels->swiglu)(
+            n, x, host_buf(rank, instr->in[1], task), y, host_buf(rank, instr->out[1], task));
 }
 
 void host_activate_dx(const luo_rank *rank, const luo_instr *instr, int64_t n, int32_t task)
 {
-    const luo_kernels *k = rank->x->k;
+    const luo_kernels *kernels = rank->x->k;
     const luo_activation kind = rank->x->config.model->activation;
     const void *dy = host_buf(rank, instr->in[0], task), *x = host_buf(rank, instr->in[1], task);
     void *dx = host_buf(rank, instr->out[0], task);
     if (kind == LUO_ACT_GELU)
-        k->gelu_dx(n, dy, x, dx);
+        kernels->gelu_dx(n, dy, x, dx);
     else if (kind == LUO_ACT_GELU_ERF)
-        k->gelu_erf_dx(n, dy, x, dx);
+        kernels->gelu_erf_dx(n, dy, x, dx);
     else if (kind == LUO_ACT_RELU)
-        k->relu_dx(n, dy, x, dx);
+        kernels->relu_dx(n, dy, x, dx);
     else
-        (kind == LUO_ACT_GEGLU ? k->geglu_dx : k->swiglu_dx)(
+        (kind == LUO_ACT_GEGLU ? kernels->geglu_dx : kernels->swiglu_dx)(
             n, dy, x, host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task), dx,
             host_buf(rank, instr->out[1], task));
 }

@@ -63,15 +63,15 @@ void host_keep_gradients(luo_rank *rank, int32_t task)
 {
     const int64_t elem = (int64_t)rank->x->k->elem;
     for (int32_t i = 0; i < rank->job->b.npairs; i++) {
-        const luo_bound_pair *p = &rank->job->b.pair[i];
-        const char *gradient = host_buf(rank, p->grad, task);
-        for (int32_t k = 0; k < p->ncells; k++) {
-            const luo_cells *c = &p->cells[k];
-            char *sum = sum_of(rank, p, c);
+        const luo_bound_pair *pair = &rank->job->b.pair[i];
+        const char *gradient = host_buf(rank, pair->grad, task);
+        for (int32_t k = 0; k < pair->ncells; k++) {
+            const luo_cells *cells = &pair->cells[k];
+            char *sum = sum_of(rank, pair, cells);
             if (rank->order->part.index == 0)
-                memcpy(sum, gradient + c->grad * elem, (size_t)(c->n * elem));
+                memcpy(sum, gradient + cells->grad * elem, (size_t)(cells->n * elem));
             else
-                add(rank, c->n, gradient + c->grad * elem, sum);
+                add(rank, cells->n, gradient + cells->grad * elem, sum);
         }
     }
 }
@@ -83,11 +83,11 @@ void host_take_gradients(luo_rank *rank, int32_t task)
     if (part->index == 0 || !luo_step_part_is_last(part) || rank->summed) return;
     rank->summed = true;
     for (int32_t i = 0; i < rank->job->b.npairs; i++) {
-        const luo_bound_pair *p = &rank->job->b.pair[i];
-        char *gradient = host_buf(rank, p->grad, task);
-        for (int32_t k = 0; k < p->ncells; k++) {
-            const luo_cells *c = &p->cells[k];
-            add(rank, c->n, sum_of(rank, p, c), gradient + c->grad * elem);
+        const luo_bound_pair *pair = &rank->job->b.pair[i];
+        char *gradient = host_buf(rank, pair->grad, task);
+        for (int32_t k = 0; k < pair->ncells; k++) {
+            const luo_cells *cells = &pair->cells[k];
+            add(rank, cells->n, sum_of(rank, pair, cells), gradient + cells->grad * elem);
         }
     }
 }

@@ -91,14 +91,14 @@ static luo_status turn_to(luo_rank *rank, int32_t task)
 {
     LUO_TRY(host_finish_task(rank));
     const luo_program *program = rank->job->b.program;
-    const luo_run_task *t = &program->tasks[task];
+    const luo_run_task *run_task = &program->tasks[task];
     rank->task = task;
     host_turn(rank, task);
-    const bool post = rank->job->b.role->seg[t->seg].phase == LUO_PHASE_POST;
+    const bool post = rank->job->b.role->seg[run_task->seg].phase == LUO_PHASE_POST;
     for (int32_t b = 0; post && b < rank->job->b.role->nbuf; b++) zero_unwritten(rank, b, task);
-    if (t->micro_batch < 0) return LUO_OK;
+    if (run_task->micro_batch < 0) return LUO_OK;
     int32_t pipeline, k;
-    luo_batch_find(&rank->job->b.batch, program->pipeline, t->micro_batch, &pipeline, &k);
+    luo_batch_find(&rank->job->b.batch, program->pipeline, run_task->micro_batch, &pipeline, &k);
     luo_batch_fill(rank->x->config.corpus, &rank->job->b.batch, rank->order->step, pipeline, k,
                    rank->job->batch_memory, &rank->mb);
     return LUO_OK;
@@ -165,7 +165,7 @@ static luo_status compute(luo_rank *rank, host_run run, const luo_bound_op *op, 
 static luo_status submit(luo_rank *rank, const luo_issue *issue, int64_t *ticket)
 {
     const host_op *op = &rank->job->op[issue->instr->id];
-    luo_progress_report *w = rank->x->config.where;
+    luo_progress_report *report = rank->x->config.where;
     if (issue->early && op->b->comm->ahead) return start_ahead(rank, op, issue, ticket);
     if (issue->early) zero_operands(rank, issue);
     else if (issue->task != rank->task) LUO_TRY(turn_to(rank, issue->task));
@@ -173,14 +173,14 @@ static luo_status submit(luo_rank *rank, const luo_issue *issue, int64_t *ticket
     if (!op->run && op->b->comm->beside) return host_start(rank, op, issue, ticket);
     LUO_TRY(host_settle(rank, op, issue));
     if (op->run) LUO_TRY(host_progress(rank));
-    if (w) {
-        atomic_store(&w->task, issue->task);
-        atomic_store(&w->instr, issue->instr->id);
+    if (report) {
+        atomic_store(&report->task, issue->task);
+        atomic_store(&report->instr, issue->instr->id);
     }
     if (!op->run) return host_start(rank, op, issue, ticket);
     *ticket = 0;
     LUO_TRY(compute(rank, op->run, op->b, issue->task));
-    if (w) atomic_fetch_add(&w->done, 1);
+    if (report) atomic_fetch_add(&report->done, 1);
     return LUO_OK;
 }
 
@@ -223,12 +223,12 @@ static void copy_weights(luo_job *job)
 {
     const int64_t elem = (int64_t)job->x->k->elem;
     for (int32_t i = 0; i < job->b.ncopies; i++) {
-        const luo_bound_copy *c = &job->b.copy[i];
-        char *to = job->slab + job->b.layout.at[c->weight];
-        for (int32_t k = 0; k < c->ncells; k++)
-            memcpy(to + c->cells[k].weight * elem,
-                   (const char *)c->piece->weight + c->cells[k].state * elem,
-                   (size_t)(c->cells[k].n * elem));
+        const luo_bound_copy *copy = &job->b.copy[i];
+        char *to = job->slab + job->b.layout.at[copy->weight];
+        for (int32_t k = 0; k < copy->ncells; k++)
+            memcpy(to + copy->cells[k].weight * elem,
+                   (const char *)copy->piece->weight + copy->cells[k].state * elem,
+                   (size_t)(copy->cells[k].n * elem));
     }
 }
 

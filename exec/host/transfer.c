@@ -47,11 +47,11 @@ static void copy_segments(const luo_copy_segments *a, const char *from, const lu
     }
 }
 
-static void copy_of(luo_rank *rank, const host_comm *comm, const luo_route_copy *m, int32_t task)
+static void copy_of(luo_rank *rank, const host_comm *comm, const luo_route_copy *copy, int32_t task)
 {
-    if (m->from == -1) return;
-    copy_segments(&m->src, end_of(rank, comm, m->from, task), &m->dst,
-                  end_of(rank, comm, m->to, task), rank->x->k->elem);
+    if (copy->from == -1) return;
+    copy_segments(&copy->src, end_of(rank, comm, copy->from, task), &copy->dst,
+                  end_of(rank, comm, copy->to, task), rank->x->k->elem);
 }
 
 void host_run_local_move(luo_rank *rank, const luo_bound_op *op, int32_t task)

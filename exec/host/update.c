@@ -33,62 +33,63 @@ void host_run_grad_norm(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const int64_t elem = (int64_t)rank->x->k->elem;
     host_take_gradients(rank, task);
     for (int32_t i = 0; i < rank->job->b.npairs; i++) {
-        const luo_bound_pair *p = &rank->job->b.pair[i];
-        const char *g = host_buf(rank, p->grad, task);
-        for (int32_t k = 0; k < p->owned.n; k++)
-            sum += rank->x->k->sum_squares(p->owned.at[k].n, g + p->owned.at[k].at * elem);
+        const luo_bound_pair *pair = &rank->job->b.pair[i];
+        const char *g = host_buf(rank, pair->grad, task);
+        for (int32_t k = 0; k < pair->owned.n; k++)
+            sum += rank->x->k->sum_squares(pair->owned.at[k].n, g + pair->owned.at[k].at * elem);
     }
     if (!(sum < most_squares(rank))) sum = most_squares(rank);
     put_real(rank, host_buf(rank, op->instr->out[0], task), rank->drain ? -INFINITY : sum);
 }
 
-static void update_pair(luo_rank *rank, const luo_bound_pair *p, luo_adam *a, int32_t task)
+static void update_pair(luo_rank *rank, const luo_bound_pair *pair, luo_adam *adam, int32_t task)
 {
     const int64_t elem = (int64_t)rank->x->k->elem;
-    const char *g = host_buf(rank, p->grad, task);
-    a->weight_decay = p->decays ? LUO_WEIGHT_DECAY : 0;
-    for (int32_t k = 0; k < p->ncells; k++) {
-        const luo_cells *c = &p->cells[k];
-        rank->x->k->adamw(c->n, a, g + c->grad * elem, (char *)p->piece->weight + c->weight * elem,
-                          (char *)p->piece->m + c->state * elem,
-                          (char *)p->piece->v + c->state * elem);
+    const char *g = host_buf(rank, pair->grad, task);
+    adam->weight_decay = pair->decays ? LUO_WEIGHT_DECAY : 0;
+    for (int32_t k = 0; k < pair->ncells; k++) {
+        const luo_cells *cells = &pair->cells[k];
+        rank->x->k->adamw(cells->n, adam, g + cells->grad * elem,
+                          (char *)pair->piece->weight + cells->weight * elem,
+                          (char *)pair->piece->m + cells->state * elem,
+                          (char *)pair->piece->v + cells->state * elem);
     }
 }
 
 /* Up where fewer tokens than the mean chose the expert, down where more did. */
-static void move_bias(luo_rank *rank, const luo_bound_pair *p, int32_t task)
+static void move_bias(luo_rank *rank, const luo_bound_pair *pair, int32_t task)
 {
     const int64_t elem = (int64_t)rank->x->k->elem;
     const double rate = rank->x->config.model->moe.bias_rate;
-    const char *counts = host_buf(rank, p->grad, task);
+    const char *counts = host_buf(rank, pair->grad, task);
     double sum = 0, n = 0;
-    for (int32_t k = 0; k < p->ncells; k++) {
-        n += (double)p->cells[k].n;
-        for (int64_t i = 0; i < p->cells[k].n; i++)
-            sum += get_real(rank, counts + (p->cells[k].grad + i) * elem);
+    for (int32_t k = 0; k < pair->ncells; k++) {
+        n += (double)pair->cells[k].n;
+        for (int64_t i = 0; i < pair->cells[k].n; i++)
+            sum += get_real(rank, counts + (pair->cells[k].grad + i) * elem);
     }
-    for (int32_t k = 0; k < p->ncells; k++)
-        for (int64_t i = 0; i < p->cells[k].n; i++) {
-            char *bias = (char *)p->piece->weight + (p->cells[k].weight + i) * elem;
-            const double more = sum / n - get_real(rank, counts + (p->cells[k].grad + i) * elem);
+    for (int32_t k = 0; k < pair->ncells; k++)
+        for (int64_t i = 0; i < pair->cells[k].n; i++) {
+            char *bias = (char *)pair->piece->weight + (pair->cells[k].weight + i) * elem;
+            const double more = sum / n - get_real(rank, counts + (pair->cells[k].grad + i) * elem);
             put_real(rank, bias, get_real(rank, bias) + rate * ((more > 0) - (more < 0)));
         }
 }
 
 static void update_all(luo_rank *rank, int32_t task, double grad_scale)
 {
-    luo_adam a = {.lr = LUO_LEARNING_RATE,
-                  .beta1 = LUO_BETA1,
-                  .beta2 = LUO_BETA2,
-                  .eps = LUO_ADAM_EPS,
-                  .step = rank->order->step + 1,
-                  .grad_scale = grad_scale};
+    luo_adam adam = {.lr = LUO_LEARNING_RATE,
+                     .beta1 = LUO_BETA1,
+                     .beta2 = LUO_BETA2,
+                     .eps = LUO_ADAM_EPS,
+                     .step = rank->order->step + 1,
+                     .grad_scale = grad_scale};
     for (int32_t i = 0; i < rank->job->b.npairs; i++) {
-        const luo_bound_pair *p = &rank->job->b.pair[i];
-        if (p->piece->param->counted)
-            move_bias(rank, p, task);
+        const luo_bound_pair *pair = &rank->job->b.pair[i];
+        if (pair->piece->param->counted)
+            move_bias(rank, pair, task);
         else
-            update_pair(rank, p, &a, task);
+            update_pair(rank, pair, &adam, task);
     }
 }
 
@@ -133,13 +134,13 @@ static void copy_state(luo_rank *rank, bool back)
     const int64_t elem = (int64_t)rank->x->k->elem;
     char *at = rank->job->undo;
     for (int32_t i = 0; i < rank->job->b.npairs; i++) {
-        const luo_bound_pair *p = &rank->job->b.pair[i];
-        for (int32_t k = 0; k < p->ncells; k++) {
-            const luo_cells *c = &p->cells[k];
-            keep(&at, (char *)p->piece->weight + c->weight * elem, c->n * elem, back);
-            if (p->piece->param->counted) continue;
-            keep(&at, (char *)p->piece->m + c->state * elem, c->n * elem, back);
-            keep(&at, (char *)p->piece->v + c->state * elem, c->n * elem, back);
+        const luo_bound_pair *pair = &rank->job->b.pair[i];
+        for (int32_t k = 0; k < pair->ncells; k++) {
+            const luo_cells *cells = &pair->cells[k];
+            keep(&at, (char *)pair->piece->weight + cells->weight * elem, cells->n * elem, back);
+            if (pair->piece->param->counted) continue;
+            keep(&at, (char *)pair->piece->m + cells->state * elem, cells->n * elem, back);
+            keep(&at, (char *)pair->piece->v + cells->state * elem, cells->n * elem, back);
         }
     }
 }

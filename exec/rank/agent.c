@@ -38,23 +38,24 @@ typedef struct rendezvous_point {
     char address[320], token[LUO_TOKEN_TEXT];
 } rendezvous_point;
 
-static luo_status where_to(luo_agent *agent, rendezvous_point *p, luo_err *err)
+static luo_status where_to(luo_agent *agent, rendezvous_point *point, luo_err *err)
 {
-    memset(p, 0, sizeof *p);
+    memset(point, 0, sizeof *point);
     if (agent->args->control) {
-        snprintf(p->address, sizeof p->address, "%s", agent->args->control);
-        snprintf(p->token, sizeof p->token, "%s", agent->args->token ? agent->args->token : "");
+        snprintf(point->address, sizeof point->address, "%s", agent->args->control);
+        snprintf(point->token, sizeof point->token, "%s",
+                 agent->args->token ? agent->args->token : "");
     }
-    return agent->args->broadcast ? luo_boot_tell(agent->boot, p, sizeof *p, err) : LUO_OK;
+    return agent->args->broadcast ? luo_boot_tell(agent->boot, point, sizeof *point, err) : LUO_OK;
 }
 
-static luo_status hello(const luo_agent *agent, const rendezvous_point *p, int fd, luo_err *err)
+static luo_status hello(const luo_agent *agent, const rendezvous_point *point, int fd, luo_err *err)
 {
     luo_wire wire = {0};
     char host[LUO_HOST_TEXT] = "";
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "a host");
     luo_wire_put_int(&wire, LUO_MESSAGE_VERSION);
-    luo_wire_put_text(&wire, p->token);
+    luo_wire_put_text(&wire, point->token);
     luo_wire_put_int(&wire, agent->rank);
     luo_wire_put_int(&wire, agent->nranks);
     luo_wire_put_int(&wire, getpid());
@@ -66,11 +67,11 @@ static luo_status hello(const luo_agent *agent, const rendezvous_point *p, int f
 
 static luo_status meet(luo_agent *agent, luo_err *err)
 {
-    rendezvous_point p;
+    rendezvous_point point;
     int fd;
-    LUO_TRY(where_to(agent, &p, err));
-    LUO_TRY(luo_wire_connect(p.address, &fd, err));
-    luo_status st = hello(agent, &p, fd, err);
+    LUO_TRY(where_to(agent, &point, err));
+    LUO_TRY(luo_wire_connect(point.address, &fd, err));
+    luo_status st = hello(agent, &point, fd, err);
     if (st == LUO_OK)
         st = luo_listener_start(fd, &agent->where,
                                 agent->args->broadcast ? code_of_coordinator : code_of_break,
@@ -82,15 +83,15 @@ static luo_status meet(luo_agent *agent, luo_err *err)
 
 /* ---- serving ---- */
 
-static void answer(luo_agent *agent, luo_command *c)
+static void answer(luo_agent *agent, luo_command *command)
 {
     luo_wire body = {0}, wire = {0};
     luo_err err = {0};
-    luo_status st = luo_agent_work(agent, c, &body, &err);
+    luo_status st = luo_agent_work(agent, command, &body, &err);
     agent->where.job = -1;
     agent->where.waiting = false;
     if (st == LUO_OK && body.failed) st = luo_err_nomem(&err);
-    luo_wire_put_int(&wire, c->serial);
+    luo_wire_put_int(&wire, command->serial);
     luo_wire_put_int(&wire, st);
     luo_wire_put_text(&wire, st == LUO_OK ? "" : err.text);
     if (st == LUO_OK) luo_wire_put_bytes(&wire, body.at, body.len);
@@ -111,14 +112,14 @@ static void remark(const luo_agent *agent)
 
 static void serve(luo_agent *agent)
 {
-    luo_command c;
-    for (luo_listener_next(agent->listener, &c); c.kind != LUO_SAY_END;
-         luo_listener_next(agent->listener, &c)) {
-        answer(agent, &c);
+    luo_command command;
+    for (luo_listener_next(agent->listener, &command); command.kind != LUO_SAY_END;
+         luo_listener_next(agent->listener, &command)) {
+        answer(agent, &command);
         remark(agent);
-        luo_wire_free(&c.payload);
+        luo_wire_free(&command.payload);
     }
-    luo_wire_free(&c.payload);
+    luo_wire_free(&command.payload);
 }
 
 static luo_status live(luo_agent *agent, luo_err *err)
@@ -133,14 +134,14 @@ static luo_status live(luo_agent *agent, luo_err *err)
     return LUO_OK;
 }
 
-static void give_back(luo_agent *a)
+static void give_back(luo_agent *agent)
 {
-    luo_agent_drop_jobs(a);
-    if (a->x) a->executor->close(a->x);
-    if (a->corpus) luo_corpus_close(a->corpus);
-    if (a->listener) luo_listener_close(a->listener);
-    luo_arena_free(a->arena);
-    luo_boot_close(a->boot); /* last: a sanitized build looks for leaks there */
+    luo_agent_drop_jobs(agent);
+    if (agent->x) agent->executor->close(agent->x);
+    if (agent->corpus) luo_corpus_close(agent->corpus);
+    if (agent->listener) luo_listener_close(agent->listener);
+    luo_arena_free(agent->arena);
+    luo_boot_close(agent->boot); /* last: a sanitized build looks for leaks there */
 }
 
 luo_status luo_rank_main(int argc, char **argv, const luo_rank_executor *executor,

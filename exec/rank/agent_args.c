@@ -13,25 +13,22 @@ static luo_status no_value(const char *option, luo_err *err)
 
 luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err *err)
 {
-    luo_rank_args a = {.token = getenv(LUO_RENDEZVOUS_VARIABLE),
-                       .overrides = calloc((size_t)argc, sizeof *a.overrides)};
+    luo_rank_args args = {.token = getenv(LUO_RENDEZVOUS_VARIABLE),
+                          .overrides = calloc((size_t)argc, sizeof *args.overrides)};
     const struct {
         const char *name;
         const char **value;
-    } options[] = {{"--control", &a.control},
-                   {"--scenario", &a.scenario},
-                   {"--model", &a.model},
-                   {"--cluster", &a.cluster},
-                   {"--stack", &a.stack},
-                   {"--dtype", &a.dtype}};
-    luo_status st = a.overrides ? LUO_OK : luo_err_nomem(err);
+    } options[] = {{"--control", &args.control}, {"--scenario", &args.scenario},
+                   {"--model", &args.model},     {"--cluster", &args.cluster},
+                   {"--stack", &args.stack},     {"--dtype", &args.dtype}};
+    luo_status st = args.overrides ? LUO_OK : luo_err_nomem(err);
     for (int i = 1; st == LUO_OK && i < argc; i++) {
         size_t k = 0;
         while (k < sizeof options / sizeof *options && strcmp(argv[i], options[k].name) != 0) k++;
         if (strcmp(argv[i], "--broadcast") == 0)
-            a.broadcast = true;
+            args.broadcast = true;
         else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc)
-            a.overrides[a.noverrides++] = argv[++i];
+            args.overrides[args.noverrides++] = argv[++i];
         else if (k == sizeof options / sizeof *options)
             st = luo_err_set(err, LUO_EUSAGE,
                              "unknown argument `%s`; `luoshu run` starts this "
@@ -42,31 +39,32 @@ luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err
         else
             *options[k].value = argv[++i];
     }
-    if (st == LUO_OK && !(a.control && a.token) && !a.broadcast)
+    if (st == LUO_OK && !(args.control && args.token) && !args.broadcast)
         st = luo_err_set(err, LUO_EUSAGE,
                          "`--control` or the variable `" LUO_RENDEZVOUS_VARIABLE
                          "` is missing; `luoshu run` starts this program with them.");
-    if (st == LUO_OK && !a.scenario && !(a.model && a.cluster))
+    if (st == LUO_OK && !args.scenario && !(args.model && args.cluster))
         st = luo_err_set(err, LUO_EUSAGE,
                          "`--scenario`, or `--model` and `--cluster`, is "
                          "missing; `luoshu run` gives it.");
-    if (st == LUO_OK && !a.scenario && a.noverrides > 0)
+    if (st == LUO_OK && !args.scenario && args.noverrides > 0)
         st = luo_err_set(err, LUO_EUSAGE, "`--set` needs a scenario; give `--scenario`.");
     if (st == LUO_OK)
-        *out = a;
+        *out = args;
     else
-        free(a.overrides);
+        free(args.overrides);
     return st;
 }
 
 /* The first error, with its place, as one sentence for the coordinator. */
 static luo_status first_error(const luo_diags *diags, luo_status st, luo_err *err)
 {
-    const luo_diag *d = diags->first;
-    while (d && d->severity != LUO_ERROR) d = d->next;
-    if (!d) return luo_err_set(err, st, "a rank cannot read the inputs.");
-    if (!d->err.path[0]) return luo_err_set(err, st, "%s", d->err.text);
-    return luo_err_set(err, st, "%s:%d:%d: %s", d->err.path, d->err.line, d->err.col, d->err.text);
+    const luo_diag *diag = diags->first;
+    while (diag && diag->severity != LUO_ERROR) diag = diag->next;
+    if (!diag) return luo_err_set(err, st, "a rank cannot read the inputs.");
+    if (!diag->err.path[0]) return luo_err_set(err, st, "%s", diag->err.text);
+    return luo_err_set(err, st, "%s:%d:%d: %s", diag->err.path, diag->err.line, diag->err.col,
+                       diag->err.text);
 }
 
 luo_status luo_agent_read(luo_agent *agent, luo_err *err)

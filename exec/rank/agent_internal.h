@@ -40,6 +40,6 @@ typedef struct luo_agent {
  * sentence. */
 luo_status luo_agent_read(luo_agent *agent, luo_err *err);
 /* Carries a command out and writes what follows status and sentence of the answer. */
-luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_err *err);
+luo_status luo_agent_work(luo_agent *agent, luo_command *command, luo_wire *answer, luo_err *err);
 void luo_agent_drop_jobs(luo_agent *agent);
 #endif

@@ -87,14 +87,14 @@ static luo_status compile(const luo_agent *agent, luo_agent_job *job, luo_wire *
     return same_hash(job->set->hash, hash, "programs", err);
 }
 
-static luo_status prepare(luo_agent *agent, luo_wire *m, luo_wire *answer, luo_err *err)
+static luo_status prepare(luo_agent *agent, luo_wire *wire, luo_wire *answer, luo_err *err)
 {
     luo_agent_job *job = calloc(1, sizeof *job);
     luo_status st = luo_err_nomem(err);
     if (job) {
-        job->id = (int32_t)luo_wire_int_in(m, 0, INT32_MAX);
+        job->id = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
         job->arena = luo_arena_new(1 << 16);
-        if (job->arena) st = compile(agent, job, m, err);
+        if (job->arena) st = compile(agent, job, wire, err);
     }
     st = luo_boot_agree(agent->boot, st, err);
     if (st == LUO_OK)
@@ -130,48 +130,51 @@ static void put_back(const luo_agent *agent, const luo_agent_job *job)
     if (agent->executor->store) (void)agent->executor->store(job->job, false, NULL);
 }
 
-static luo_status init(luo_agent *agent, luo_state *state, const luo_state_order *o, luo_err *err)
+static luo_status init(luo_agent *agent, luo_state *state, const luo_state_order *order,
+                       luo_err *err)
 {
     const luo_share share = {
         .rank = agent->rank, .ranks = agent->nranks, .done = &agent->where.done};
-    if (o->checkpoint) return luo_checkpoint_load(state, agent->model, o->checkpoint, share, err);
+    if (order->checkpoint)
+        return luo_checkpoint_load(state, agent->model, order->checkpoint, share, err);
     state->step = 0;
-    if (o->weights) return luo_state_load_weights(state, agent->model, o->weights, share, err);
+    if (order->weights)
+        return luo_state_load_weights(state, agent->model, order->weights, share, err);
     luo_state_init(state, agent->model, agent->setup.seed);
     return LUO_OK;
 }
 
 static luo_status save(const luo_agent *agent, const luo_agent_job *job, luo_state *state,
-                       const luo_state_order *o, const luo_gather *gather, luo_err *err)
+                       const luo_state_order *order, const luo_gather *gather, luo_err *err)
 {
     luo_status st = LUO_OK;
     if (!luo_programs_find(job->set, state->device))
-        state->step = o->step; /* it may have missed some */
-    if (state->step != o->step)
+        state->step = order->step; /* it may have missed some */
+    if (state->step != order->step)
         st = luo_err_set(err, LUO_EBUG, "rank %d has done %lld steps where %lld are to be saved.",
-                         agent->rank, (long long)state->step, (long long)o->step);
+                         agent->rank, (long long)state->step, (long long)order->step);
     if (st == LUO_OK) st = fetch(agent, job, true, err);
     st = luo_boot_agree(agent->boot, st, err);
     if (st == LUO_OK)
-        st = luo_checkpoint_save(state, agent->model, o->checkpoint, agent->setup.seed, o->data,
-                                 luo_plan_hash(job->plan), o->keep, gather, err);
+        st = luo_checkpoint_save(state, agent->model, order->checkpoint, agent->setup.seed,
+                                 order->data, luo_plan_hash(job->plan), order->keep, gather, err);
     put_back(agent, job);
     return st;
 }
 
 /* What was begun with stays, also where it could not be saved. */
 static luo_status begin_with(luo_agent *agent, const luo_agent_job *job, luo_state *state,
-                             const luo_state_order *o, const luo_gather *gather, luo_err *err)
+                             const luo_state_order *order, const luo_gather *gather, luo_err *err)
 {
     luo_status st = fetch(agent, job, false, err), saved = LUO_OK;
-    if (st == LUO_OK) st = init(agent, state, o, err);
+    if (st == LUO_OK) st = init(agent, state, order, err);
     st = luo_boot_agree(agent->boot, st, err);
     if (st != LUO_OK) {
         put_back(agent, job);
         return st;
     }
-    if (o->save_init)
-        saved = luo_state_save_weights(state, agent->model, o->save_init, gather, err);
+    if (order->save_init)
+        saved = luo_state_save_weights(state, agent->model, order->save_init, gather, err);
     st = store(agent, job, saved == LUO_OK ? err : NULL);
     return saved == LUO_OK ? st : saved;
 }
@@ -190,19 +193,19 @@ static luo_status gather_counted(void *ctx, const void *mine, int64_t n, const v
     return c->inner.bytes(c->inner.ctx, mine, n, out, sizes, ranks, err);
 }
 
-static luo_status state(luo_agent *agent, luo_wire *m, luo_wire *answer, luo_err *err)
+static luo_status state(luo_agent *agent, luo_wire *wire, luo_wire *answer, luo_err *err)
 {
     luo_agent_job *job;
-    luo_state_order o;
+    luo_state_order order;
     counted c = {.where = &agent->where};
-    const int64_t id = luo_wire_int(m);
-    LUO_TRY(luo_message_get_state_order(m, &o, err));
+    const int64_t id = luo_wire_int(wire);
+    LUO_TRY(luo_message_get_state_order(wire, &order, err));
     LUO_TRY(need_job(agent, id, &job, err));
     LUO_TRY(agent->executor->gather(agent->x, &c.inner));
     const luo_gather gather = {.ctx = &c, .writer = c.inner.writer, .bytes = gather_counted};
     luo_state *s = agent->executor->state(job->job);
-    LUO_TRY(o.action == LUO_STATE_SAVE ? save(agent, job, s, &o, &gather, err)
-                                       : begin_with(agent, job, s, &o, &gather, err));
+    LUO_TRY(order.action == LUO_STATE_SAVE ? save(agent, job, s, &order, &gather, err)
+                                           : begin_with(agent, job, s, &order, &gather, err));
     luo_wire_put_int(answer, s->step);
     return LUO_OK;
 }
@@ -216,20 +219,21 @@ static luo_status answer_of(const luo_step_report *report, luo_status st, luo_er
     return luo_err_set(err, report->status, "%s", report->text);
 }
 
-static luo_status step(luo_agent *agent, luo_command *c, luo_wire *answer, luo_err *err)
+static luo_status step(luo_agent *agent, luo_command *command, luo_wire *answer, luo_err *err)
 {
     luo_agent_job *job;
     luo_step_order order;
     luo_step_report report = {0};
-    const int64_t id = luo_wire_int(&c->payload);
+    const int64_t id = luo_wire_int(&command->payload);
     const size_t mark = luo_arena_mark(agent->arena);
-    LUO_TRY(luo_message_get_step_order(agent->arena, &c->payload, c->received_s, &order, err));
+    LUO_TRY(luo_message_get_step_order(agent->arena, &command->payload, command->received_s, &order,
+                                       err));
     LUO_TRY(need_job(agent, id, &job, err));
-    luo_listener_begin(agent->listener, c->serial, order.withdraw_s, order.kill_s);
+    luo_listener_begin(agent->listener, command->serial, order.withdraw_s, order.kill_s);
     const luo_status st =
         answer_of(&report, agent->executor->step(job->job, &order, &report, err), err);
     luo_listener_finish(agent->listener);
-    if (st == LUO_OK) luo_message_put_report(answer, &report, report.start_s - c->received_s);
+    if (st == LUO_OK) luo_message_put_report(answer, &report, report.start_s - command->received_s);
     luo_arena_reset(agent->arena, mark);
     return st;
 }
@@ -241,10 +245,10 @@ typedef struct switching {
     luo_step_order order;
 } switching;
 
-static luo_status read_switch(luo_agent *agent, luo_arena *arena, luo_command *c, switching *s,
-                              luo_err *err)
+static luo_status read_switch(luo_agent *agent, luo_arena *arena, luo_command *command,
+                              switching *s, luo_err *err)
 {
-    luo_wire *wire = &c->payload;
+    luo_wire *wire = &command->payload;
     const int64_t from = luo_wire_int(wire), to = luo_wire_int(wire);
     LUO_TRY(need_job(agent, from, &s->from, err));
     LUO_TRY(need_job(agent, to, &s->to, err));
@@ -255,7 +259,7 @@ static luo_status read_switch(luo_agent *agent, luo_arena *arena, luo_command *c
     for (int32_t i = 0; i < ndead; i++)
         dead[i] = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
     const uint64_t hash = (uint64_t)luo_wire_int(wire);
-    LUO_TRY(luo_message_get_step_order(arena, wire, c->received_s, &s->order, err));
+    LUO_TRY(luo_message_get_step_order(arena, wire, command->received_s, &s->order, err));
     s->recipe = (luo_recipe){.plan = s->to->plan,
                              .from = s->from->plan,
                              .sequence_tokens = s->to->recipe.sequence_tokens,
@@ -267,20 +271,20 @@ static luo_status read_switch(luo_agent *agent, luo_arena *arena, luo_command *c
     return same_hash(s->what.set ? s->what.set->hash : 0, hash, "a switch", err);
 }
 
-static luo_status move(luo_agent *agent, luo_command *c, luo_wire *answer, luo_err *err)
+static luo_status move(luo_agent *agent, luo_command *command, luo_wire *answer, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(1 << 16);
     luo_step_report report = {0};
     switching s = {0};
-    luo_status st = arena ? read_switch(agent, arena, c, &s, err) : luo_err_nomem(err);
+    luo_status st = arena ? read_switch(agent, arena, command, &s, err) : luo_err_nomem(err);
     st = luo_boot_agree(agent->boot, st, err);
     if (st == LUO_OK) {
-        luo_listener_begin(agent->listener, c->serial, s.order.withdraw_s, s.order.kill_s);
+        luo_listener_begin(agent->listener, command->serial, s.order.withdraw_s, s.order.kill_s);
         st = agent->executor->move(s.from->job, s.to->job, &s.what, &s.recipe, &report, err);
         luo_listener_finish(agent->listener);
         st = answer_of(&report, st, err);
     }
-    if (st == LUO_OK) luo_message_put_report(answer, &report, report.start_s - c->received_s);
+    if (st == LUO_OK) luo_message_put_report(answer, &report, report.start_s - command->received_s);
     luo_arena_free(arena);
     return st;
 }
@@ -331,11 +335,11 @@ static luo_status set_up(luo_agent *agent, luo_wire *wire, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status begin(luo_agent *agent, luo_wire *m, luo_wire *answer, luo_err *err)
+static luo_status begin(luo_agent *agent, luo_wire *wire, luo_wire *answer, luo_err *err)
 {
     luo_device_info device_info = {0};
     if (agent->x) return luo_err_set(err, LUO_EBUG, "a rank is set up twice.");
-    LUO_TRY(luo_boot_agree(agent->boot, set_up(agent, m, err), err));
+    LUO_TRY(luo_boot_agree(agent->boot, set_up(agent, wire, err), err));
     const int32_t place = agent->setup.place_of[agent->rank];
     LUO_TRY(luo_boot_local(agent->boot, place, &agent->config.local, err));
     LUO_TRY(agent->executor->open(&agent->config, &agent->x, err));
@@ -344,24 +348,24 @@ static luo_status begin(luo_agent *agent, luo_wire *m, luo_wire *answer, luo_err
     return LUO_OK;
 }
 
-luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_err *err)
+luo_status luo_agent_work(luo_agent *agent, luo_command *command, luo_wire *answer, luo_err *err)
 {
-    luo_wire *wire = &c->payload;
-    if (c->kind != LUO_SAY_SETUP && !a->x)
+    luo_wire *wire = &command->payload;
+    if (command->kind != LUO_SAY_SETUP && !agent->x)
         return luo_err_set(err, LUO_EBUG, "a rank has to be set up first.");
-    switch ((luo_say)c->kind) {
+    switch ((luo_say)command->kind) {
     case LUO_SAY_SETUP:
-        return begin(a, wire, answer, err);
+        return begin(agent, wire, answer, err);
     case LUO_SAY_PREPARE:
-        return prepare(a, wire, answer, err);
+        return prepare(agent, wire, answer, err);
     case LUO_SAY_STATE:
-        return state(a, wire, answer, err);
+        return state(agent, wire, answer, err);
     case LUO_SAY_STEP:
-        return step(a, c, answer, err);
+        return step(agent, command, answer, err);
     case LUO_SAY_MOVE:
-        return move(a, c, answer, err);
+        return move(agent, command, answer, err);
     case LUO_SAY_DROP:
-        drop_job(a, luo_wire_int(wire));
+        drop_job(agent, luo_wire_int(wire));
         return LUO_OK;
     case LUO_SAY_END: /* do not come here: exec/coordinator/listener.c */
     case LUO_SAY_ABORT:
@@ -373,5 +377,5 @@ luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_er
     case LUO_SAY_BYE:
         break;
     }
-    return luo_err_set(err, LUO_EBUG, "a rank knows no command %d.", c->kind);
+    return luo_err_set(err, LUO_EBUG, "a rank knows no command %d.", command->kind);
 }

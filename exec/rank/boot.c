@@ -25,7 +25,7 @@ static luo_status mpi(int code, const char *what, luo_err *err)
                        what, why);
 }
 
-static luo_status open_world(luo_boot *b, luo_err *err)
+static luo_status open_world(luo_boot *boot, luo_err *err)
 {
     int given = 0;
     if (__lsan_disable) __lsan_disable();
@@ -37,38 +37,38 @@ static luo_status open_world(luo_boot *b, luo_err *err)
                            "this MPI allows no second thread; one with "
                            "MPI_THREAD_FUNNELED is expected.");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    LUO_TRY(mpi(MPI_Comm_dup(MPI_COMM_WORLD, &b->comm), "copy the world", err));
-    MPI_Comm_rank(b->comm, &b->rank);
-    MPI_Comm_size(b->comm, &b->n);
+    LUO_TRY(mpi(MPI_Comm_dup(MPI_COMM_WORLD, &boot->comm), "copy the world", err));
+    MPI_Comm_rank(boot->comm, &boot->rank);
+    MPI_Comm_size(boot->comm, &boot->n);
     return LUO_OK;
 }
 
 luo_status luo_boot_open(luo_boot **out, int32_t *rank, int32_t *n, luo_err *err)
 {
-    luo_boot *b = calloc(1, sizeof *b);
-    if (!b) return luo_err_nomem(err);
-    b->comm = MPI_COMM_NULL;
-    const luo_status st = open_world(b, err);
+    luo_boot *boot = calloc(1, sizeof *boot);
+    if (!boot) return luo_err_nomem(err);
+    boot->comm = MPI_COMM_NULL;
+    const luo_status st = open_world(boot, err);
     if (st != LUO_OK) {
-        luo_boot_close(b);
+        luo_boot_close(boot);
         return st;
     }
-    *rank = b->rank;
-    *n = b->n;
-    *out = b;
+    *rank = boot->rank;
+    *n = boot->n;
+    *out = boot;
     return LUO_OK;
 }
 
-void luo_boot_close(luo_boot *b)
+void luo_boot_close(luo_boot *boot)
 {
     int begun = 0, over = 0;
-    if (!b) return;
-    if (b->comm != MPI_COMM_NULL) MPI_Comm_free(&b->comm);
+    if (!boot) return;
+    if (boot->comm != MPI_COMM_NULL) MPI_Comm_free(&boot->comm);
     MPI_Initialized(&begun);
     MPI_Finalized(&over);
     if (__lsan_do_leak_check) __lsan_do_leak_check();
     if (begun && !over) MPI_Finalize();
-    free(b);
+    free(boot);
 }
 
 /* Some rank of the host wants what a lower one wants as well. Nothing is allocated, since all would
@@ -85,11 +85,11 @@ static luo_status doubly_wanted(MPI_Comm host, int n, int rank, int32_t want, in
     return mpi(MPI_Allreduce(&mine, out, 1, MPI_INT, MPI_MAX, host), "agree", err);
 }
 
-luo_status luo_boot_local(luo_boot *b, int32_t want, int32_t *out, luo_err *err)
+luo_status luo_boot_local(luo_boot *boot, int32_t want, int32_t *out, luo_err *err)
 {
     MPI_Comm host;
     int n = 0, rank = 0, doubly = 0;
-    LUO_TRY(mpi(MPI_Comm_split_type(b->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+    LUO_TRY(mpi(MPI_Comm_split_type(boot->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
                 "tell hosts apart", err));
     MPI_Comm_size(host, &n);
     MPI_Comm_rank(host, &rank);
@@ -99,16 +99,16 @@ luo_status luo_boot_local(luo_boot *b, int32_t want, int32_t *out, luo_err *err)
     return st;
 }
 
-luo_status luo_boot_tell(luo_boot *b, void *data, size_t size, luo_err *err)
+luo_status luo_boot_tell(luo_boot *boot, void *data, size_t size, luo_err *err)
 {
-    return mpi(MPI_Bcast(data, (int)size, MPI_BYTE, 0, b->comm), "tell all ranks", err);
+    return mpi(MPI_Bcast(data, (int)size, MPI_BYTE, 0, boot->comm), "tell all ranks", err);
 }
 
-luo_status luo_boot_agree(luo_boot *b, luo_status mine, luo_err *err)
+luo_status luo_boot_agree(luo_boot *boot, luo_status mine, luo_err *err)
 {
     int bad = mine != LUO_OK, any = 0;
     const luo_status st =
-        mpi(MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, b->comm), "agree", NULL);
+        mpi(MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, boot->comm), "agree", NULL);
     if (mine != LUO_OK) return mine;
     if (st != LUO_OK) return luo_err_set(err, st, "MPI cannot agree.");
     if (!any) return LUO_OK;

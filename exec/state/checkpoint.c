@@ -149,11 +149,11 @@ static luo_status load(luo_arena *arena, luo_state *state, const luo_model *mode
     return LUO_OK;
 }
 
-luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir,
+luo_status luo_checkpoint_load(luo_state *state, const luo_model *model, const char *dir,
                                luo_share share, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(0);
-    const luo_status st = arena ? load(arena, s, model, dir, share, err) : luo_err_nomem(err);
+    const luo_status st = arena ? load(arena, state, model, dir, share, err) : luo_err_nomem(err);
     luo_arena_free(arena);
     return st;
 }
@@ -183,14 +183,15 @@ static luo_status check_whole(luo_arena *arena, const char *dir, int64_t *step, 
     return LUO_OK;
 }
 
-luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *f, const char *path, const char *why,
-                               luo_err *err)
+luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *found, const char *path,
+                               const char *why, luo_err *err)
 {
-    if (!LUO_VEC_ROOM_IN(arena, f->passed, f->npassed, f->cap)) return luo_err_nomem(err);
-    luo_passed *p = &f->passed[f->npassed];
-    *p = (luo_passed){luo_arena_strdup(arena, path), luo_arena_strdup(arena, why)};
-    if (!p->path || !p->why) return luo_err_nomem(err);
-    f->npassed++;
+    if (!LUO_VEC_ROOM_IN(arena, found->passed, found->npassed, found->cap))
+        return luo_err_nomem(err);
+    luo_passed *passed = &found->passed[found->npassed];
+    *passed = (luo_passed){luo_arena_strdup(arena, path), luo_arena_strdup(arena, why)};
+    if (!passed->path || !passed->why) return luo_err_nomem(err);
+    found->npassed++;
     return LUO_OK;
 }
 
@@ -231,14 +232,14 @@ static luo_status find_in(luo_arena *arena, const char *dir, int64_t until, luo_
     return LUO_OK;
 }
 
-static luo_status none(const luo_found *f, const char *dir, int64_t limit, luo_err *err)
+static luo_status none(const luo_found *found, const char *dir, int64_t limit, luo_err *err)
 {
     char until[40] = "";
     if (limit < INT64_MAX)
         snprintf(until, sizeof until, " of up to %lld steps", (long long)limit);
-    if (f->npassed > 0)
+    if (found->npassed > 0)
         return luo_err_set(err, LUO_EINPUT, "`%s` holds no whole checkpoint%s: %s", dir, until,
-                           f->passed[0].why);
+                           found->passed[0].why);
     return luo_err_set(err, LUO_EINPUT,
                        "`%s` holds no checkpoint%s; a folder `step-N`, or one of such folders, is "
                        "expected.",

@@ -12,9 +12,9 @@
 luo_status luo_checkpoint_save(const luo_state *state, const luo_model *model, const char *dir,
                                uint64_t seed, const char *data, uint64_t plan_hash, int32_t keep,
                                const luo_gather *gather, luo_err *err);
-/* dir: a checkpoint folder. Sets s->step. Errors: as luo_state_load_weights; LUO_EINPUT of another
- * model or precision. */
-luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir,
+/* dir: a checkpoint folder. Sets state->step. Errors: as luo_state_load_weights; LUO_EINPUT of
+ * another model or precision. */
+luo_status luo_checkpoint_load(luo_state *state, const luo_model *model, const char *dir,
                                luo_share share, luo_err *err);
 
 typedef struct luo_found {
@@ -31,6 +31,6 @@ typedef struct luo_found {
 luo_status luo_checkpoint_find(luo_arena *arena, const char *dir, int64_t until, luo_found *out,
                                luo_err *err);
 /* Adds a checkpoint that cannot be read after all. Errors: LUO_ENOMEM. */
-luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *f, const char *path, const char *why,
-                               luo_err *err);
+luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *found, const char *path,
+                               const char *why, luo_err *err);
 #endif

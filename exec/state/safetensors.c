@@ -76,63 +76,65 @@ void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t st
 /* ---- writing ---- */
 
 /* The checksums of tensors that these bytes belong to. */
-static void add_up(luo_tensor_writer *w, const char *from, int64_t n)
+static void add_up(luo_tensor_writer *writer, const char *from, int64_t n)
 {
-    while (n > 0 && w->next < w->n) {
-        luo_file_tensor *tensor = &w->at[w->next];
-        const int64_t left = tensor->end - w->done, k = left < n ? left : n;
+    while (n > 0 && writer->next < writer->n) {
+        luo_file_tensor *tensor = &writer->at[writer->next];
+        const int64_t left = tensor->end - writer->done, k = left < n ? left : n;
         tensor->checksum = luo_checksum(tensor->checksum, from, (size_t)k);
         from += k;
         n -= k;
-        w->done += k;
-        w->next += w->done == tensor->end;
+        writer->done += k;
+        writer->next += writer->done == tensor->end;
     }
 }
 
-luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err)
+luo_status luo_tensor_writer_put(luo_tensor_writer *writer, const void *bytes, size_t n,
+                                 luo_err *err)
 {
-    LUO_TRY(luo_replace_put(&w->file, bytes, n, err));
-    add_up(w, bytes, (int64_t)n);
+    LUO_TRY(luo_replace_put(&writer->file, bytes, n, err));
+    add_up(writer, bytes, (int64_t)n);
     return LUO_OK;
 }
 
-static luo_status put_head(luo_tensor_writer *w, luo_err *err)
+static luo_status put_head(luo_tensor_writer *writer, luo_err *err)
 {
     luo_str head = {0};
-    luo_safetensors_head(&head, w->at, w->n);
+    luo_safetensors_head(&head, writer->at, writer->n);
     const luo_status st =
-        head.failed ? luo_err_nomem(err) : luo_replace_put(&w->file, head.at, head.len, err);
+        head.failed ? luo_err_nomem(err) : luo_replace_put(&writer->file, head.at, head.len, err);
     luo_str_free(&head);
     return st;
 }
 
-luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
+luo_status luo_tensor_writer_open(luo_tensor_writer *writer, const char *path, luo_file_tensor *at,
                                   int32_t n, luo_err *err)
 {
-    *w = (luo_tensor_writer){.at = at, .n = n};
-    LUO_TRY(luo_replace_open_own(&w->file, path, err));
-    w->file.durable = true;
+    *writer = (luo_tensor_writer){.at = at, .n = n};
+    LUO_TRY(luo_replace_open_own(&writer->file, path, err));
+    writer->file.durable = true;
     for (int32_t i = 0; i < n; i++) {
-        at[i].summed = w->file.final != NULL; /* not of what is written through */
+        at[i].summed = writer->file.final != NULL; /* not of what is written through */
         at[i].checksum = 0;
     }
-    const luo_status st = put_head(w, err);
-    if (st != LUO_OK) luo_replace_close(&w->file, false, NULL);
+    const luo_status st = put_head(writer, err);
+    if (st != LUO_OK) luo_replace_close(&writer->file, false, NULL);
     return st;
 }
 
 /* The head again, which is as long now that the checksums are known. */
-static luo_status complete_head(luo_tensor_writer *w, luo_err *err)
+static luo_status complete_head(luo_tensor_writer *writer, luo_err *err)
 {
-    if (w->file.fd < 0 || !w->file.final) return LUO_OK;
-    if (lseek(w->file.fd, 0, SEEK_SET) != 0) return luo_io_err(err, "write", w->file.path);
-    return put_head(w, err);
+    if (writer->file.fd < 0 || !writer->file.final) return LUO_OK;
+    if (lseek(writer->file.fd, 0, SEEK_SET) != 0)
+        return luo_io_err(err, "write", writer->file.path);
+    return put_head(writer, err);
 }
 
-luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err)
+luo_status luo_tensor_writer_close(luo_tensor_writer *writer, bool good, luo_err *err)
 {
-    const luo_status st = good ? complete_head(w, err) : LUO_OK;
+    const luo_status st = good ? complete_head(writer, err) : LUO_OK;
     const luo_status closed =
-        luo_replace_close(&w->file, good && st == LUO_OK, st == LUO_OK ? err : NULL);
+        luo_replace_close(&writer->file, good && st == LUO_OK, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }

@@ -34,19 +34,19 @@ typedef struct taker { /* one parameter of a file into one array */
 static void take(void *ctx, int64_t global, int64_t local, int64_t n)
 {
     const taker *t = ctx;
-    const luo_hf_tensor *h = t->hf;
-    const int64_t width = h->dim[1];
+    const luo_hf_tensor *tensor = t->hf;
+    const int64_t width = tensor->dim[1];
     for (int64_t k; n > 0; n -= k, global += k, local += k) {
-        const int64_t row = global / h->cols, c = global % h->cols;
-        if (row >= h->rows * h->parts) { /* what pads a vocabulary */
+        const int64_t row = global / tensor->cols, c = global % tensor->cols;
+        if (row >= tensor->rows * tensor->parts) { /* what pads a vocabulary */
             memset(t->to + local * (int64_t)t->elem, 0, (size_t)n * t->elem);
             return;
         }
-        const int64_t r = luo_hf_row(h, row % h->rows);
-        const int64_t at = h->swapped ? c * width + r : r * width + c;
-        k = h->cols - c < n ? h->cols - c : n;
-        luo_tensor_take(t->dtype, t->from[row / h->rows] + at * luo_file_dtype_bytes(t->dtype),
-                        h->swapped ? width : 1, k, t->elem, t->to + local * (int64_t)t->elem);
+        const int64_t r = luo_hf_row(tensor, row % tensor->rows);
+        const int64_t at = tensor->swapped ? c * width + r : r * width + c;
+        k = tensor->cols - c < n ? tensor->cols - c : n;
+        luo_tensor_take(t->dtype, t->from[row / tensor->rows] + at * luo_file_dtype_bytes(t->dtype),
+                        tensor->swapped ? width : 1, k, t->elem, t->to + local * (int64_t)t->elem);
     }
 }
 
@@ -61,22 +61,22 @@ static void print_shape(luo_str *text, int32_t rank, const int64_t *dim)
 }
 
 static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tensor *tensor,
-                               const luo_hf_tensor *h, luo_err *err)
+                               const luo_hf_tensor *hf_tensor, luo_err *err)
 {
-    const int64_t *want = h->dim;
+    const int64_t *want = hf_tensor->dim;
     const bool real = tensor->dtype == LUO_FILE_F32 || tensor->dtype == LUO_FILE_F64 ||
                       tensor->dtype == LUO_FILE_F16 || tensor->dtype == LUO_FILE_BF16;
     if (!real)
         return luo_err_set(
             err, LUO_EINPUT, "tensor `%s` of `%s` is %s; F32, F64, F16 or BF16 is expected.",
             tensor->name, luo_tensor_file_path(file, tensor), luo_file_dtype_name(tensor->dtype));
-    bool same = tensor->rank == h->rank;
+    bool same = tensor->rank == hf_tensor->rank;
     for (int32_t d = 0; same && d < tensor->rank; d++) same = tensor->dim[d] == want[d];
     if (same) return LUO_OK;
     luo_str text = {0};
     print_shape(&text, tensor->rank, tensor->dim);
     luo_str_add(&text, "; the model's is ");
-    print_shape(&text, h->rank, want);
+    print_shape(&text, hf_tensor->rank, want);
     const luo_status st =
         luo_err_set(err, LUO_EINPUT, "tensor `%s` of `%s` has shape %s.", tensor->name,
                     luo_tensor_file_path(file, tensor), luo_str_get(&text));
@@ -109,26 +109,28 @@ static const luo_file_tensor *find_tensor(const loader *l, const luo_param *para
 {
     const luo_file_tensor *tensor = find_named(l, name);
     luo_param table = {.name = "wte.weight", .shape = param->shape};
-    luo_hf_tensor h;
+    luo_hf_tensor hf_tensor;
     if (tensor || l->which != LUO_ARRAY_WEIGHT || strcmp(param->name, "lm_head.weight") != 0)
         return tensor;
-    return luo_hf_tensor_of(l->layout, l->model, &table, &h, NULL) == LUO_OK ? find_named(l, h.name)
-                                                                             : NULL;
+    return luo_hf_tensor_of(l->layout, l->model, &table, &hf_tensor, NULL) == LUO_OK
+               ? find_named(l, hf_tensor.name)
+               : NULL;
 }
 
 /* The tensors of a parameter, marked as used; all of one dtype. */
-static luo_status find_parts(const loader *l, const luo_param *param, const luo_hf_tensor *h,
-                             const unsigned char **from, luo_file_dtype *dtype)
+static luo_status find_parts(const loader *l, const luo_param *param,
+                             const luo_hf_tensor *hf_tensor, const unsigned char **from,
+                             luo_file_dtype *dtype)
 {
     char name[192];
-    for (int64_t part = 0; part < h->parts; part++) {
-        luo_hf_part_name(h, part, name, sizeof name);
+    for (int64_t part = 0; part < hf_tensor->parts; part++) {
+        luo_hf_part_name(hf_tensor, part, name, sizeof name);
         const luo_file_tensor *tensor = find_tensor(l, param, name);
         if (!tensor)
             return luo_err_set(l->err, LUO_EINPUT,
                                "`%s` has no tensor `%s%s`; model `%s` needs it.", l->file->path,
                                name, luo_array_suffix(l->which), l->model->name);
-        LUO_TRY(check_tensor(l->file, tensor, h, l->err));
+        LUO_TRY(check_tensor(l->file, tensor, hf_tensor, l->err));
         if (part > 0 && tensor->dtype != *dtype)
             return luo_err_set(l->err, LUO_EINPUT,
                                "tensor `%s` of `%s` is %s; that of expert 0 is %s, and one dtype "
@@ -145,13 +147,13 @@ static luo_status find_parts(const loader *l, const luo_param *param, const luo_
 static luo_status load_piece(const loader *l, const luo_piece *piece, size_t elem)
 {
     const luo_frame *frame;
-    luo_hf_tensor h;
+    luo_hf_tensor tensor;
     if (!luo_param_has(piece->param, l->which)) return LUO_OK;
-    LUO_TRY(luo_hf_tensor_of(l->layout, l->model, piece->param, &h, l->err));
-    const unsigned char **from = LUO_NEW_N(l->arena, const unsigned char *, h.parts);
-    taker k = {&h, from, LUO_FILE_F32, elem, luo_piece_array(piece, l->which, &frame)};
+    LUO_TRY(luo_hf_tensor_of(l->layout, l->model, piece->param, &tensor, l->err));
+    const unsigned char **from = LUO_NEW_N(l->arena, const unsigned char *, tensor.parts);
+    taker k = {&tensor, from, LUO_FILE_F32, elem, luo_piece_array(piece, l->which, &frame)};
     if (!from) return luo_err_nomem(l->err);
-    LUO_TRY(find_parts(l, piece->param, &h, from, &k.dtype));
+    LUO_TRY(find_parts(l, piece->param, &tensor, from, &k.dtype));
     if (k.to) luo_cells_each(&piece->param->shape, &frame->region, NULL, take, &k);
     return LUO_OK;
 }
@@ -224,7 +226,7 @@ static luo_status file_of(luo_arena *arena, const char *path, const char **out, 
                        path, names[0], names[1]);
 }
 
-luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
+luo_status luo_state_load_weights(luo_state *state, const luo_model *model, const char *path,
                                   luo_share share, luo_err *err)
 {
     luo_tensor_file file;
@@ -234,10 +236,11 @@ luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const ch
     if (st == LUO_OK) st = luo_tensor_file_open(arena, path, &file, err);
     if (st == LUO_OK) {
         st = luo_tensor_file_verify(&file, share, err);
-        if (st == LUO_OK) st = luo_state_fill(s, model, &file, LUO_ARRAY_WEIGHT, err);
+        if (st == LUO_OK) st = luo_state_fill(state, model, &file, LUO_ARRAY_WEIGHT, err);
         luo_tensor_file_close(&file);
     }
     luo_arena_free(arena);
-    for (int32_t i = 0; st == LUO_OK && i < s->n; i++) luo_piece_zero_moments(s, &s->at[i]);
+    for (int32_t i = 0; st == LUO_OK && i < state->n; i++)
+        luo_piece_zero_moments(state, &state->at[i]);
     return st;
 }

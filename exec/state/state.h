@@ -46,7 +46,7 @@ bool luo_state_decays(const luo_param *param);
  * takes its regions: all ranks have to succeed. Weights may be partly filled after an error. path
  * may be that of the index of a model in several files, or of a folder with
  * model.safetensors.index.json or model.safetensors. */
-luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
+luo_status luo_state_load_weights(luo_state *state, const luo_model *model, const char *path,
                                   luo_share share, luo_err *err);
 
 /* Sends bytes to the rank that writes; collective over all ranks that call. exec/rank/boot.h gives

@@ -46,17 +46,17 @@ static bool holds(const char *name, const char *part)
     return strstr(name, part) != NULL;
 }
 
-static filler filler_of(const luo_param *p, const luo_model *model, uint64_t seed)
+static filler filler_of(const luo_param *param, const luo_model *model, uint64_t seed)
 {
-    filler f = {.key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, "init#"), p->name) ^ seed};
-    const bool bias = holds(p->name, ".bias");
-    if (!luo_state_decays(p)) {
+    filler f = {.key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, "init#"), param->name) ^ seed};
+    const bool bias = holds(param->name, ".bias");
+    if (!luo_state_decays(param)) {
         f.constant = bias || model->norm_offset ? 0 : 1;
         return f;
     }
     f.deviation = DEVIATION;
-    if (holds(p->name, "attn.out.") || holds(p->name, "mlp.down.") ||
-        holds(p->name, "moe.down.") || holds(p->name, "moe.shared.down."))
+    if (holds(param->name, "attn.out.") || holds(param->name, "mlp.down.") ||
+        holds(param->name, "moe.down.") || holds(param->name, "moe.shared.down."))
         f.deviation /= sqrt(2 * (double)model->layers);
     return f;
 }

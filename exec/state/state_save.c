@@ -93,13 +93,14 @@ static luo_status open_file(saver *v, const char *path, const luo_array *which, 
     for (int32_t i = 0; i < v->n; i += group_of(v, i))
         for (int32_t k = 0; k < n; k++) {
             if (!luo_param_has(v->s->at[v->at[i].param].param, which[k])) continue;
-            const luo_hf_tensor *h = &v->at[i].hf;
+            const luo_hf_tensor *hf_tensor = &v->at[i].hf;
             const luo_file_dtype dtype = v->s->elem == 4 ? LUO_FILE_F32 : LUO_FILE_F64;
-            tensor[count] = (luo_file_tensor){
-                .name = luo_arena_printf(v->arena, "%s%s", h->name, luo_array_suffix(which[k])),
-                .dtype = dtype,
-                .rank = h->rank,
-                .dim = {h->dim[0], h->dim[1]}};
+            tensor[count] =
+                (luo_file_tensor){.name = luo_arena_printf(v->arena, "%s%s", hf_tensor->name,
+                                                           luo_array_suffix(which[k])),
+                                  .dtype = dtype,
+                                  .rank = hf_tensor->rank,
+                                  .dim = {hf_tensor->dim[0], hf_tensor->dim[1]}};
             if (!tensor[count++].name) return luo_err_nomem(v->err);
         }
     return luo_tensor_writer_open(&v->file, path, tensor, count, v->err);
@@ -181,41 +182,42 @@ typedef struct putter {
 static void put_run(void *ctx, int64_t global, int64_t local, int64_t n)
 {
     const putter *p = ctx;
-    const luo_hf_tensor *h = p->hf;
-    const int64_t elem = (int64_t)p->elem, width = h->dim[1];
+    const luo_hf_tensor *tensor = p->hf;
+    const int64_t elem = (int64_t)p->elem, width = tensor->dim[1];
     const char *from = p->from + local * elem;
     for (int64_t k; n > 0; n -= k, global += k, from += k * elem) {
-        const int64_t r = luo_hf_row(h, global / h->cols % h->rows), c = global % h->cols;
-        k = h->cols - c < n ? h->cols - c : n;
-        if (!h->swapped) memcpy(p->to + (r * width + c) * elem, from, (size_t)(k * elem));
-        for (int64_t i = 0; h->swapped && i < k; i++)
+        const int64_t r = luo_hf_row(tensor, global / tensor->cols % tensor->rows),
+                      c = global % tensor->cols;
+        k = tensor->cols - c < n ? tensor->cols - c : n;
+        if (!tensor->swapped) memcpy(p->to + (r * width + c) * elem, from, (size_t)(k * elem));
+        for (int64_t i = 0; tensor->swapped && i < k; i++)
             memcpy(p->to + ((c + i) * width + r) * elem, from + i * elem, p->elem);
     }
 }
 
 /* Cells of the box; 0: there is no such box. */
-static int64_t volume_of(const packed_box *b, const luo_shape *shape)
+static int64_t volume_of(const packed_box *box, const luo_shape *shape)
 {
     int64_t n = 1;
     for (int32_t d = 0; d < shape->rank; d++) {
-        if (b->lo[d] < 0 || b->hi[d] > shape->dim[d] || b->lo[d] >= b->hi[d]) return 0;
-        n *= b->hi[d] - b->lo[d];
+        if (box->lo[d] < 0 || box->hi[d] > shape->dim[d] || box->lo[d] >= box->hi[d]) return 0;
+        n *= box->hi[d] - box->lo[d];
     }
     return n;
 }
 
-static void put_box(saver *v, const item *it, const packed_box *b, const char *cells)
+static void put_box(saver *v, const item *it, const packed_box *box, const char *cells)
 {
-    const luo_shape *shape = &v->s->at[b->param].param->shape;
+    const luo_shape *shape = &v->s->at[box->param].param->shape;
     luo_span span[LUO_RANK_MAX];
     luo_region region = {.rank = shape->rank};
     putter p = {&it->hf, v->s->elem, cells, v->tensor};
     for (int32_t d = 0; d < shape->rank; d++) {
-        span[d] = (luo_span){b->lo[d], b->hi[d]};
+        span[d] = (luo_span){box->lo[d], box->hi[d]};
         region.dim[d].n = 1;
         region.dim[d].at = &span[d];
     }
-    luo_cells_box(shape, &region, b->lo, b->hi, put_run, &p);
+    luo_cells_box(shape, &region, box->lo, box->hi, put_run, &p);
 }
 
 /* One rank's message; adds its cells to *cells. */
@@ -223,17 +225,17 @@ static luo_status put_message(saver *v, const item *items, int32_t n, const char
                               int64_t *cells)
 {
     while (left > 0) {
-        packed_box b;
+        packed_box box;
         int32_t i = 0;
-        if (left < (int64_t)sizeof b) break;
-        memcpy(&b, at, sizeof b);
-        at += sizeof b;
-        left -= (int64_t)sizeof b;
-        while (i < n && items[i].param != b.param) i++;
-        const int64_t volume = i < n ? volume_of(&b, &v->s->at[b.param].param->shape) : 0;
+        if (left < (int64_t)sizeof box) break;
+        memcpy(&box, at, sizeof box);
+        at += sizeof box;
+        left -= (int64_t)sizeof box;
+        while (i < n && items[i].param != box.param) i++;
+        const int64_t volume = i < n ? volume_of(&box, &v->s->at[box.param].param->shape) : 0;
         const int64_t bytes = (volume * (int64_t)v->s->elem + 7) / 8 * 8;
         if (volume == 0 || bytes > left) break;
-        put_box(v, &items[i], &b, at);
+        put_box(v, &items[i], &box, at);
         at += bytes;
         left -= bytes;
         *cells += volume;
@@ -246,8 +248,8 @@ static luo_status put_message(saver *v, const item *items, int32_t n, const char
 static luo_status put_tensor(saver *v, const item *items, int32_t n, const void *const *parts,
                              const int64_t *sizes, int32_t ranks)
 {
-    const luo_hf_tensor *h = &items[0].hf;
-    const int64_t all = h->dim[0] * h->dim[1];
+    const luo_hf_tensor *tensor = &items[0].hf;
+    const int64_t all = tensor->dim[0] * tensor->dim[1];
     const size_t bytes = (size_t)all * v->s->elem;
     int64_t cells = 0;
     if (bytes > v->cap) {
@@ -261,7 +263,7 @@ static luo_status put_tensor(saver *v, const item *items, int32_t n, const void 
     if (cells != all)
         return luo_err_set(v->err, LUO_EBUG,
                            "%lld of the %lld cells of `%s` arrived; each is expected once.",
-                           (long long)cells, (long long)all, h->name);
+                           (long long)cells, (long long)all, tensor->name);
     return luo_tensor_writer_put(&v->file, v->tensor, bytes, v->err);
 }
 

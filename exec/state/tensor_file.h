@@ -26,17 +26,18 @@ typedef struct luo_tensor_file {
  * Owner: names belong to arena, the mappings are given back by close. */
 luo_status luo_tensor_file_open(luo_arena *arena, const char *path, luo_tensor_file *out,
                                 luo_err *err);
-void luo_tensor_file_close(luo_tensor_file *f);
-static inline const unsigned char *luo_tensor_file_at(const luo_tensor_file *f,
-                                                      const luo_file_tensor *t)
+void luo_tensor_file_close(luo_tensor_file *file);
+static inline const unsigned char *luo_tensor_file_at(const luo_tensor_file *file,
+                                                      const luo_file_tensor *tensor)
 {
-    const luo_tensor_part *p = &f->parts[t->part];
-    return p->map + p->data + t->begin;
+    const luo_tensor_part *part = &file->parts[tensor->part];
+    return part->map + part->data + tensor->begin;
 }
 /* Of the file that has it. */
-static inline const char *luo_tensor_file_path(const luo_tensor_file *f, const luo_file_tensor *t)
+static inline const char *luo_tensor_file_path(const luo_tensor_file *file,
+                                               const luo_file_tensor *tensor)
 {
-    return f->parts[t->part].path;
+    return file->parts[tensor->part].path;
 }
 
 /* Which tensors a rank verifies: of `ranks` ranks each has a share, and all together have all. */
@@ -47,7 +48,7 @@ typedef struct luo_share {
 
 /* Reads the tensors of this share and compares their bytes with the checksums that the file has; a
  * file that has none passes. Errors: LUO_EINPUT, with file and tensor. */
-luo_status luo_tensor_file_verify(const luo_tensor_file *f, luo_share share, luo_err *err);
+luo_status luo_tensor_file_verify(const luo_tensor_file *file, luo_share share, luo_err *err);
 
 /* n elements, `stride` apart in a tensor of the file, to neighbours of elem bytes (4 or 8).
  * Pre: dtype is F16, BF16, F32 or F64. Rounds to nearest where it must. */
@@ -64,11 +65,12 @@ typedef struct luo_tensor_writer {
 /* Begins the file that is to replace PATH with the head of at[0..n), whose places it sets, and,
  * where the file can be gone back in, checksums. Owner: at stays the caller's, until close.
  * Errors: LUO_EIO, LUO_ENOMEM; nothing is left then. */
-luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_file_tensor *at,
+luo_status luo_tensor_writer_open(luo_tensor_writer *writer, const char *path, luo_file_tensor *at,
                                   int32_t n, luo_err *err);
 /* The next n bytes of the tensors, which follow one another in the order of the head. */
-luo_status luo_tensor_writer_put(luo_tensor_writer *w, const void *bytes, size_t n, luo_err *err);
+luo_status luo_tensor_writer_put(luo_tensor_writer *writer, const void *bytes, size_t n,
+                                 luo_err *err);
 /* good: the head with its checksums, fsync, rename to PATH, fsync of the folder; else, or if one of
  * these fails, PATH is as before. */
-luo_status luo_tensor_writer_close(luo_tensor_writer *w, bool good, luo_err *err);
+luo_status luo_tensor_writer_close(luo_tensor_writer *writer, bool good, luo_err *err);
 #endif

@@ -52,16 +52,17 @@ static double whole_of(const embed *e, int64_t worker, int64_t k, int32_t i)
 
 static void step(embed *e, int64_t k)
 {
-    const luo_sync_rank *r = e->rank;
-    const int32_t slots = (int32_t)r->toy.clicks.slots;
-    for (int32_t i = 0; i < r->toy.batch; i++) {
+    const luo_sync_rank *rank = e->rank;
+    const int32_t slots = (int32_t)rank->toy.clicks.slots;
+    for (int32_t i = 0; i < rank->toy.batch; i++) {
         double label, z = 0;
-        luo_toy_sample(&r->toy, r->rank, k, i, &label);
+        luo_toy_sample(&rank->toy, rank->rank, k, i, &label);
         for (int32_t s = 0; s < slots; s++) z += e->rows[WIDTH * (i * slots + s)];
-        const double by = -r->job.rate / r->workers / r->toy.batch * (luo_toy_sigmoid(z) - label);
+        const double by =
+            -rank->job.rate / rank->workers / rank->toy.batch * (luo_toy_sigmoid(z) - label);
         for (int32_t s = 0; s < slots; s++) {
             e->grads[WIDTH * (i * slots + s)] = by;
-            e->grads[WIDTH * (i * slots + s) + 1] = whole_of(e, r->rank, k, i * slots + s);
+            e->grads[WIDTH * (i * slots + s) + 1] = whole_of(e, rank->rank, k, i * slots + s);
         }
     }
 }
@@ -97,13 +98,13 @@ static luo_status exchange(embed *e, int64_t k, luo_err *err)
 
 static luo_status iterate(embed *e, int64_t k, luo_err *err)
 {
-    luo_sync_rank *r = e->rank;
-    const double start_s = luo_sync_now(r);
+    luo_sync_rank *rank = e->rank;
+    const double start_s = luo_sync_now(rank);
     step(e, k);
-    const double compute_s = luo_sync_compute(r, k, start_s);
+    const double compute_s = luo_sync_compute(rank, k, start_s);
     LUO_TRY(exchange(e, k, err));
-    return luo_sync_row(r, err, "%d,%lld,%.9f,%.9f,%.9f,0,\n", (int)r->rank, (long long)k, start_s,
-                        luo_sync_now(r), compute_s);
+    return luo_sync_row(rank, err, "%d,%lld,%.9f,%.9f,%.9f,0,\n", (int)rank->rank, (long long)k,
+                        start_s, luo_sync_now(rank), compute_s);
 }
 
 /* ---- before ---- */
@@ -111,24 +112,24 @@ static luo_status iterate(embed *e, int64_t k, luo_err *err)
 /* Part p: worker p and server p. All ranks come to the same partition. */
 static luo_status partition(embed *e, luo_err *err)
 {
-    luo_sync_rank *r = e->rank;
+    luo_sync_rank *rank = e->rank;
     luo_bigraph graph;
-    luo_clicks trained = r->toy.clicks;
-    trained.samples = r->toy.trained;
-    LUO_TRY(luo_clicks_graph(r->arena, &trained, &graph, err));
-    const luo_gmp_opts opts = {.parts = r->workers,
-                               .rounds = (int32_t)r->job.rounds,
-                               .batch = r->toy.batch,
-                               .balance = r->job.balance,
+    luo_clicks trained = rank->toy.clicks;
+    trained.samples = rank->toy.trained;
+    LUO_TRY(luo_clicks_graph(rank->arena, &trained, &graph, err));
+    const luo_gmp_opts opts = {.parts = rank->workers,
+                               .rounds = (int32_t)rank->job.rounds,
+                               .batch = rank->toy.batch,
+                               .balance = rank->job.balance,
                                .load_weight = 0.01,
-                               .cm = luo_gmp_costs(r->arena, r->workers, 1, 0, 1)};
-    int32_t *part = LUO_NEW_N(r->arena, int32_t, graph.samples);
-    int32_t *home = LUO_NEW_N(r->arena, int32_t, graph.embeds);
+                               .cm = luo_gmp_costs(rank->arena, rank->workers, 1, 0, 1)};
+    int32_t *part = LUO_NEW_N(rank->arena, int32_t, graph.samples);
+    int32_t *home = LUO_NEW_N(rank->arena, int32_t, graph.embeds);
     if (!part || !home || !opts.cm) return luo_err_nomem(err);
     LUO_TRY(luo_gmp_partition(&graph, &opts, part, home, err));
-    LUO_TRY(luo_toy_deal(r->arena, &r->toy, part, err));
-    for (int32_t w = 0; w < r->workers; w++)
-        if (r->toy.first[w] == r->toy.first[w + 1])
+    LUO_TRY(luo_toy_deal(rank->arena, &rank->toy, part, err));
+    for (int32_t w = 0; w < rank->workers; w++)
+        if (rank->toy.first[w] == rank->toy.first[w + 1])
             return luo_err_set(err, LUO_EINPUT,
                                "part %d of the partition has no sample; fewer workers or a larger "
                                "--balance is expected.",
@@ -139,16 +140,16 @@ static luo_status partition(embed *e, luo_err *err)
 
 static luo_status make(embed *e, luo_err *err)
 {
-    luo_sync_rank *r = e->rank;
-    const luo_sync_job *job = &r->job;
-    LUO_TRY(luo_sync_client_open(r, WIDTH, &e->client, err));
+    luo_sync_rank *rank = e->rank;
+    const luo_sync_job *job = &rank->job;
+    LUO_TRY(luo_sync_client_open(rank, WIDTH, &e->client, err));
     if (job->embed == LUO_SYNC_GMP) LUO_TRY(partition(e, err));
-    e->n = (int32_t)luo_toy_most(&r->toy);
-    e->keys = LUO_NEW_N(r->arena, uint64_t, e->n);
-    e->next = LUO_NEW_N(r->arena, uint64_t, e->n);
-    e->rows = LUO_NEW_N(r->arena, double, WIDTH * e->n);
-    e->grads = LUO_NEW_N(r->arena, double, WIDTH * e->n);
-    e->seen = LUO_NEW_N(r->arena, int64_t, e->n);
+    e->n = (int32_t)luo_toy_most(&rank->toy);
+    e->keys = LUO_NEW_N(rank->arena, uint64_t, e->n);
+    e->next = LUO_NEW_N(rank->arena, uint64_t, e->n);
+    e->rows = LUO_NEW_N(rank->arena, double, WIDTH * e->n);
+    e->grads = LUO_NEW_N(rank->arena, double, WIDTH * e->n);
+    e->seen = LUO_NEW_N(rank->arena, int64_t, e->n);
     if (!e->keys || !e->next || !e->rows || !e->grads || !e->seen) return luo_err_nomem(err);
     const luo_het_opts opts = {.rows = job->embed == LUO_SYNC_PS ? 0 : job->cache_rows,
                                .policy = (luo_het_policy)job->policy,
@@ -163,14 +164,14 @@ static luo_status make(embed *e, luo_err *err)
 
 static luo_status write_traffic(embed *e, luo_err *err)
 {
-    const luo_het_traffic t = luo_het_counted(e->het);
+    const luo_het_traffic traffic = luo_het_counted(e->het);
     const struct {
         const char *name;
         double value;
-    } facts[] = {{"asked", (double)t.asked},
-                 {"cached", (double)t.cached},
-                 {"pulled", (double)t.pulled},
-                 {"pushed", (double)t.pushed},
+    } facts[] = {{"asked", (double)traffic.asked},
+                 {"cached", (double)traffic.cached},
+                 {"pulled", (double)traffic.pulled},
+                 {"pushed", (double)traffic.pushed},
                  {"pulled_away", (double)e->client.pulled_away},
                  {"pushed_away", (double)e->client.pushed_away}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -181,21 +182,21 @@ static luo_status write_traffic(embed *e, luo_err *err)
 /* Rows whose whole number or version is not the exact sum of what all workers gave. */
 static luo_status check_sums(embed *e, const double *rows, const int64_t *versions, luo_err *err)
 {
-    luo_sync_rank *r = e->rank;
-    double *sum = LUO_NEW_N(r->arena, double, r->toy.rows);
-    int64_t *updates = LUO_NEW_N(r->arena, int64_t, r->toy.rows), wrong = 0;
+    luo_sync_rank *rank = e->rank;
+    double *sum = LUO_NEW_N(rank->arena, double, rank->toy.rows);
+    int64_t *updates = LUO_NEW_N(rank->arena, int64_t, rank->toy.rows), wrong = 0;
     if (!sum || !updates) return luo_err_nomem(err);
-    for (int32_t w = 0; w < r->workers; w++)
-        for (int64_t k = 0; k < r->job.iterations; k++) {
+    for (int32_t w = 0; w < rank->workers; w++)
+        for (int64_t k = 0; k < rank->job.iterations; k++) {
             keys_of(e, w, k, e->keys);
             for (int32_t i = 0; i < e->n; i++) {
                 sum[e->keys[i]] += whole_of(e, w, k, i);
                 updates[e->keys[i]]++;
             }
         }
-    for (int64_t i = 0; i < r->toy.rows; i++)
+    for (int64_t i = 0; i < rank->toy.rows; i++)
         wrong += rows[WIDTH * i + 1] != sum[i] || versions[i] != updates[i];
-    return luo_sync_fact(r, "sums_wrong", (double)wrong, err);
+    return luo_sync_fact(rank, "sums_wrong", (double)wrong, err);
 }
 
 static int by_key_and_time(const void *a, const void *b)
@@ -207,9 +208,9 @@ static int by_key_and_time(const void *a, const void *b)
 
 /* Records ascend by key and time: updates that had ended when a read began have to be in it, but
  * for the bound. Clocks of ranks are one on this host. */
-static luo_status check_reads(luo_sync_rank *r, const record *at, int64_t n, luo_err *err)
+static luo_status check_reads(luo_sync_rank *rank, const record *at, int64_t n, luo_err *err)
 {
-    double *missing = LUO_NEW_N(r->arena, double, n);
+    double *missing = LUO_NEW_N(rank->arena, double, n);
     int64_t ended = 0, nreads = 0;
     if (!missing) return luo_err_nomem(err);
     for (int64_t i = 0; i < n; i++) {
@@ -221,64 +222,64 @@ static luo_status check_reads(luo_sync_rank *r, const record *at, int64_t n, luo
     }
     if (nreads == 0) return LUO_OK;
     luo_stats_sort(missing, nreads);
-    LUO_TRY(luo_sync_fact(r, "stale_max", missing[nreads - 1], err));
-    LUO_TRY(luo_sync_fact(r, "stale_p50", luo_stats_quantile(missing, nreads, 0.5), err));
-    LUO_TRY(luo_sync_fact(r, "stale_p99", luo_stats_quantile(missing, nreads, 0.99), err));
-    const bool caches = r->job.embed != LUO_SYNC_PS && r->job.cache_rows > 0;
-    const int64_t bound = r->job.pull_bound + (r->workers - 1) * r->job.push_bound;
-    return luo_sync_fact(r, "stale_bound", caches ? (double)bound : 0, err);
+    LUO_TRY(luo_sync_fact(rank, "stale_max", missing[nreads - 1], err));
+    LUO_TRY(luo_sync_fact(rank, "stale_p50", luo_stats_quantile(missing, nreads, 0.5), err));
+    LUO_TRY(luo_sync_fact(rank, "stale_p99", luo_stats_quantile(missing, nreads, 0.99), err));
+    const bool caches = rank->job.embed != LUO_SYNC_PS && rank->job.cache_rows > 0;
+    const int64_t bound = rank->job.pull_bound + (rank->workers - 1) * rank->job.push_bound;
+    return luo_sync_fact(rank, "stale_bound", caches ? (double)bound : 0, err);
 }
 
 /* Records of all workers, at worker 0. */
 static luo_status gather(embed *e, luo_err *err)
 {
-    luo_sync_rank *r = e->rank;
-    if (r->rank > 0) {
-        luo_sync_send(r, 0, LUO_SYNC_RECORD, e->records, (size_t)e->nrecords * sizeof(record));
+    luo_sync_rank *rank = e->rank;
+    if (rank->rank > 0) {
+        luo_sync_send(rank, 0, LUO_SYNC_RECORD, e->records, (size_t)e->nrecords * sizeof(record));
         return LUO_OK;
     }
-    for (int32_t w = 1; w < r->workers; w++) {
-        const size_t bytes = luo_sync_probe(r, w, LUO_SYNC_RECORD);
+    for (int32_t w = 1; w < rank->workers; w++) {
+        const size_t bytes = luo_sync_probe(rank, w, LUO_SYNC_RECORD);
         const int64_t n = e->nrecords + (int64_t)(bytes / sizeof(record));
         record *all = realloc(e->records, (size_t)n * sizeof *all + 1);
         if (!all) return luo_err_nomem(err);
         e->records = all;
-        luo_sync_receive(r, w, LUO_SYNC_RECORD, all + e->nrecords, bytes);
+        luo_sync_receive(rank, w, LUO_SYNC_RECORD, all + e->nrecords, bytes);
         e->nrecords = n;
     }
     qsort(e->records, (size_t)e->nrecords, sizeof *e->records, by_key_and_time);
-    return check_reads(r, e->records, e->nrecords, err);
+    return check_reads(rank, e->records, e->nrecords, err);
 }
 
 static luo_status finish(embed *e, luo_err *err)
 {
-    luo_sync_rank *r = e->rank;
-    double *rows = LUO_NEW_N(r->arena, double, WIDTH * r->toy.rows);
-    double *weights = LUO_NEW_N(r->arena, double, r->toy.rows);
-    int64_t *versions = LUO_NEW_N(r->arena, int64_t, r->toy.rows);
+    luo_sync_rank *rank = e->rank;
+    double *rows = LUO_NEW_N(rank->arena, double, WIDTH * rank->toy.rows);
+    double *weights = LUO_NEW_N(rank->arena, double, rank->toy.rows);
+    int64_t *versions = LUO_NEW_N(rank->arena, int64_t, rank->toy.rows);
     if (!rows || !weights || !versions) return luo_err_nomem(err);
     LUO_TRY(luo_sync_client_all(&e->client, rows, versions, err));
     luo_sync_client_tell(&e->client, LUO_SYNC_END);
-    for (int64_t i = 0; i < r->toy.rows; i++) weights[i] = rows[WIDTH * i];
-    LUO_TRY(luo_sync_outcome(r, weights, err));
-    return r->job.verify ? check_sums(e, rows, versions, err) : LUO_OK;
+    for (int64_t i = 0; i < rank->toy.rows; i++) weights[i] = rows[WIDTH * i];
+    LUO_TRY(luo_sync_outcome(rank, weights, err));
+    return rank->job.verify ? check_sums(e, rows, versions, err) : LUO_OK;
 }
 
 static luo_status train(embed *e, luo_err *err)
 {
-    luo_sync_rank *r = e->rank;
+    luo_sync_rank *rank = e->rank;
     LUO_TRY(make(e, err));
-    luo_sync_begin(r);
-    const double before_s = luo_sync_now(r);
-    keys_of(e, r->rank, 0, e->keys);
+    luo_sync_begin(rank);
+    const double before_s = luo_sync_now(rank);
+    keys_of(e, rank->rank, 0, e->keys);
     LUO_TRY(luo_het_lookup(e->het, e->keys, e->n, e->rows, e->seen, err));
     LUO_TRY(remember(e, e->keys, before_s, e->seen, err));
-    for (int64_t k = 0; k < r->job.iterations; k++) LUO_TRY(iterate(e, k, err));
+    for (int64_t k = 0; k < rank->job.iterations; k++) LUO_TRY(iterate(e, k, err));
     LUO_TRY(luo_het_flush(e->het, err));
     LUO_TRY(write_traffic(e, err));
-    luo_sync_barrier(r, "to finish");
-    if (r->job.verify) LUO_TRY(gather(e, err));
-    return r->rank == 0 ? finish(e, err) : LUO_OK;
+    luo_sync_barrier(rank, "to finish");
+    if (rank->job.verify) LUO_TRY(gather(e, err));
+    return rank->rank == 0 ? finish(e, err) : LUO_OK;
 }
 
 luo_status luo_sync_worker_embed(luo_sync_rank *rank, luo_err *err)

@@ -41,16 +41,16 @@ void luo_sync_local_step(const luo_sync_local *local, int64_t worker, int64_t k,
 
 static luo_status make(member *w, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    w->cells = r->toy.rows * r->toy.width;
-    w->rows = LUO_NEW_N(r->arena, double, w->cells);
-    w->averaging = LUO_NEW_N(r->arena, double, r->workers);
-    w->message = LUO_NEW_N(r->arena, int64_t, LUO_SYNC_HEAD + 2 * r->workers);
-    w->member = LUO_NEW_N(r->arena, int32_t, r->workers);
+    luo_sync_rank *rank = w->rank;
+    w->cells = rank->toy.rows * rank->toy.width;
+    w->rows = LUO_NEW_N(rank->arena, double, w->cells);
+    w->averaging = LUO_NEW_N(rank->arena, double, rank->workers);
+    w->message = LUO_NEW_N(rank->arena, int64_t, LUO_SYNC_HEAD + 2 * rank->workers);
+    w->member = LUO_NEW_N(rank->arena, int32_t, rank->workers);
     if (!w->rows || !w->averaging || !w->message || !w->member) return luo_err_nomem(err);
     for (int i = 0; i < LUO_SYNC_SLOTS; i++) w->comms[i] = MPI_COMM_NULL;
-    luo_toy_start(&r->toy, w->rows);
-    return luo_sync_local_open(r, &w->local, err);
+    luo_toy_start(&rank->toy, w->rows);
+    return luo_sync_local_open(rank, &w->local, err);
 }
 
 /* ---- the average of a group ---- */
@@ -103,17 +103,18 @@ static luo_status average(member *w, luo_err *err)
 
 static luo_status iterate(member *w, int64_t k, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const double start_s = luo_sync_now(r);
-    luo_sync_local_step(&w->local, r->rank, k, w->rows);
-    const double compute_s = luo_sync_compute(r, k, start_s);
-    luo_sync_send(r, r->workers, LUO_SYNC_ARRIVE, &k, sizeof k);
-    luo_sync_receive(r, r->workers, LUO_SYNC_GROUP, w->message,
-                     luo_sync_probe(r, r->workers, LUO_SYNC_GROUP));
-    const double wait_s = luo_sync_now(r) - start_s - compute_s;
+    luo_sync_rank *rank = w->rank;
+    const double start_s = luo_sync_now(rank);
+    luo_sync_local_step(&w->local, rank->rank, k, w->rows);
+    const double compute_s = luo_sync_compute(rank, k, start_s);
+    luo_sync_send(rank, rank->workers, LUO_SYNC_ARRIVE, &k, sizeof k);
+    luo_sync_receive(rank, rank->workers, LUO_SYNC_GROUP, w->message,
+                     luo_sync_probe(rank, rank->workers, LUO_SYNC_GROUP));
+    const double wait_s = luo_sync_now(rank) - start_s - compute_s;
     LUO_TRY(average(w, err));
-    return luo_sync_row(r, err, "%d,%lld,%.9f,%.9f,%.9f,%.9f,%lld\n", (int)r->rank, (long long)k,
-                        start_s, luo_sync_now(r), compute_s, wait_s, (long long)w->message[0]);
+    return luo_sync_row(rank, err, "%d,%lld,%.9f,%.9f,%.9f,%.9f,%lld\n", (int)rank->rank,
+                        (long long)k, start_s, luo_sync_now(rank), compute_s, wait_s,
+                        (long long)w->message[0]);
 }
 
 /* ---- the end ---- */
@@ -121,15 +122,15 @@ static luo_status iterate(member *w, int64_t k, luo_err *err)
 /* rows of all workers, at worker 0. */
 static void gather(member *w, double *all)
 {
-    luo_sync_rank *r = w->rank;
+    luo_sync_rank *rank = w->rank;
     const size_t bytes = (size_t)w->cells * sizeof *w->rows;
-    if (r->rank > 0) {
-        luo_sync_send(r, 0, LUO_SYNC_RECORD, w->rows, bytes);
+    if (rank->rank > 0) {
+        luo_sync_send(rank, 0, LUO_SYNC_RECORD, w->rows, bytes);
         return;
     }
     memcpy(all, w->rows, bytes);
-    for (int32_t i = 1; i < r->workers; i++)
-        luo_sync_receive(r, i, LUO_SYNC_RECORD, all + (size_t)i * (size_t)w->cells, bytes);
+    for (int32_t i = 1; i < rank->workers; i++)
+        luo_sync_receive(rank, i, LUO_SYNC_RECORD, all + (size_t)i * (size_t)w->cells, bytes);
 }
 
 static luo_status average_all(member *w, luo_err *err)
@@ -143,32 +144,33 @@ static luo_status average_all(member *w, luo_err *err)
 /* The largest difference of any worker's weights, and of their average. */
 static luo_status verify(member *w, const double *before, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const int64_t n = w->cells * r->workers;
-    double *again = LUO_NEW_N(r->arena, double, n), *mean = LUO_NEW_N(r->arena, double, w->cells);
-    const size_t bytes = luo_sync_probe(r, r->workers, LUO_SYNC_LOG);
-    int64_t *log = luo_arena_alloc(r->arena, bytes);
+    luo_sync_rank *rank = w->rank;
+    const int64_t n = w->cells * rank->workers;
+    double *again = LUO_NEW_N(rank->arena, double, n),
+           *mean = LUO_NEW_N(rank->arena, double, w->cells);
+    const size_t bytes = luo_sync_probe(rank, rank->workers, LUO_SYNC_LOG);
+    int64_t *log = luo_arena_alloc(rank->arena, bytes);
     if (!again || !mean || !log) return luo_err_nomem(err);
-    luo_sync_receive(r, r->workers, LUO_SYNC_LOG, log, bytes);
-    LUO_TRY(luo_sync_verify_groups(r, log, (int64_t)(bytes / sizeof *log), again, err));
-    for (int64_t i = 0; i < n; i++) mean[i % w->cells] += again[i] / r->workers;
+    luo_sync_receive(rank, rank->workers, LUO_SYNC_LOG, log, bytes);
+    LUO_TRY(luo_sync_verify_groups(rank, log, (int64_t)(bytes / sizeof *log), again, err));
+    for (int64_t i = 0; i < n; i++) mean[i % w->cells] += again[i] / rank->workers;
     const double each = luo_sync_verify_differ(before, again, n);
     const double whole = luo_sync_verify_differ(w->rows, mean, w->cells);
-    return luo_sync_fact(r, "verify", each > whole ? each : whole, err);
+    return luo_sync_fact(rank, "verify", each > whole ? each : whole, err);
 }
 
 static luo_status finish(member *w, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
+    luo_sync_rank *rank = w->rank;
     double *before = NULL;
-    if (r->job.verify && r->rank == 0) {
-        before = LUO_NEW_N(r->arena, double, w->cells * r->workers);
+    if (rank->job.verify && rank->rank == 0) {
+        before = LUO_NEW_N(rank->arena, double, w->cells * rank->workers);
         if (!before) return luo_err_nomem(err);
     }
-    if (r->job.verify) gather(w, before);
+    if (rank->job.verify) gather(w, before);
     LUO_TRY(average_all(w, err));
-    if (r->rank > 0) return LUO_OK;
-    LUO_TRY(luo_sync_outcome(r, w->rows, err));
+    if (rank->rank > 0) return LUO_OK;
+    LUO_TRY(luo_sync_outcome(rank, w->rows, err));
     return before ? verify(w, before, err) : LUO_OK;
 }
 

@@ -55,13 +55,14 @@ static luo_status receive(server *s, int32_t worker, int tag, packet *p, luo_err
 static luo_status add(server *s, int32_t worker, packet *p, luo_err *err)
 {
     const size_t n = (size_t)p->head[0];
-    const luo_het_message m = {.width = (int32_t)p->head[2],
-                               .push = {.n = (int32_t)n,
-                                        .keys = (const uint64_t *)(const void *)p->body,
-                                        .counts = (const int64_t *)(const void *)(p->body + 8 * n),
-                                        .grads = (const double *)(const void *)(p->body + 16 * n)}};
+    const luo_het_message message = {
+        .width = (int32_t)p->head[2],
+        .push = {.n = (int32_t)n,
+                 .keys = (const uint64_t *)(const void *)p->body,
+                 .counts = (const int64_t *)(const void *)(p->body + 8 * n),
+                 .grads = (const double *)(const void *)(p->body + 16 * n)}};
     p->waits = false;
-    LUO_TRY(luo_het_store_exchange(&s->store, &m, err));
+    LUO_TRY(luo_het_store_exchange(&s->store, &message, err));
     return log_add(s, LUO_SYNC_DID_ADD, worker, p->head[1], err);
 }
 
@@ -99,17 +100,17 @@ static luo_status answer_all(server *s, const packet *p, unsigned char *reply, l
     int64_t *versions = malloc(n * 8 + 8);
     bool *given = malloc(n + 1);
     double *values = calloc(n * width + 1, 8);
-    luo_het_message m = {.width = (int32_t)width,
-                         .ask = {.n = (int32_t)n,
-                                 .keys = (const uint64_t *)(const void *)p->body,
-                                 .bound = p->head[2],
-                                 .versions = versions,
-                                 .given = given,
-                                 .values = values}};
+    luo_het_message message = {.width = (int32_t)width,
+                               .ask = {.n = (int32_t)n,
+                                       .keys = (const uint64_t *)(const void *)p->body,
+                                       .bound = p->head[2],
+                                       .versions = versions,
+                                       .given = given,
+                                       .values = values}};
     luo_status st = versions && given && values ? LUO_OK : luo_err_nomem(err);
     if (st == LUO_OK) {
         memcpy(versions, p->body + 8 * n, 8 * n);
-        st = luo_het_store_exchange(&s->store, &m, err);
+        st = luo_het_store_exchange(&s->store, &message, err);
     }
     for (size_t i = 0; st == LUO_OK && i < n; i++) {
         const int64_t pair[2] = {versions[i], given[i]};
@@ -222,17 +223,17 @@ static luo_status serve(server *s, luo_err *err)
 
 static luo_status open_server(server *s, luo_err *err)
 {
-    const luo_sync_rank *r = s->rank;
-    const bool embeds = r->job.embed != LUO_SYNC_NO_EMBED;
+    const luo_sync_rank *rank = s->rank;
+    const bool embeds = rank->job.embed != LUO_SYNC_NO_EMBED;
     int64_t staleness = -1;
-    if (!embeds && r->job.mode == LUO_LOOP_BSP) staleness = 0;
-    if (!embeds && r->job.mode == LUO_LOOP_SSP) staleness = r->job.staleness;
+    if (!embeds && rank->job.mode == LUO_LOOP_BSP) staleness = 0;
+    if (!embeds && rank->job.mode == LUO_LOOP_SSP) staleness = rank->job.staleness;
     s->orders = staleness == 0;
-    s->store.width = embeds ? LUO_SYNC_EMBED_WIDTH : r->toy.width;
-    s->pull = LUO_NEW_N(r->arena, packet, r->workers);
-    s->push = LUO_NEW_N(r->arena, packet, r->workers);
+    s->store.width = embeds ? LUO_SYNC_EMBED_WIDTH : rank->toy.width;
+    s->pull = LUO_NEW_N(rank->arena, packet, rank->workers);
+    s->push = LUO_NEW_N(rank->arena, packet, rank->workers);
     if (!s->pull || !s->push) return luo_err_nomem(err);
-    return luo_clock_new(r->arena, r->workers, staleness, &s->clock, err);
+    return luo_clock_new(rank->arena, rank->workers, staleness, &s->clock, err);
 }
 
 luo_status luo_sync_server(luo_sync_rank *rank, luo_err *err)

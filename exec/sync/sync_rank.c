@@ -57,19 +57,20 @@ static const char *const kinds[] = {[LUO_SYNC_PUSHED] = "push",
                                     [LUO_SYNC_ASKED] = "meta",
                                     [LUO_SYNC_PASSED] = "ring"};
 
-static luo_status fact_of_kind(luo_sync_rank *r, const char *of, int kind, double value,
+static luo_status fact_of_kind(luo_sync_rank *rank, const char *of, int kind, double value,
                                luo_err *err)
 {
     char name[32];
     snprintf(name, sizeof name, "%s_%s", of, kinds[kind]);
-    return luo_sync_fact(r, name, value, err);
+    return luo_sync_fact(rank, name, value, err);
 }
 
-static bool moves(const luo_sync_rank *r, int kind)
+static bool moves(const luo_sync_rank *rank, int kind)
 {
-    if (luo_sync_job_groups(&r->job)) /* what MPI moves in an all-reduce of its own is not known */
-        return kind == LUO_SYNC_PASSED && r->job.comm != LUO_SYNC_CREATE;
-    return kind == LUO_SYNC_PASSED ? luo_sync_ringed(r) > 0 : r->servers > 0;
+    if (luo_sync_job_groups(
+            &rank->job)) /* what MPI moves in an all-reduce of its own is not known */
+        return kind == LUO_SYNC_PASSED && rank->job.comm != LUO_SYNC_CREATE;
+    return kind == LUO_SYNC_PASSED ? luo_sync_ringed(rank) > 0 : rank->servers > 0;
 }
 
 luo_status luo_sync_bytes(luo_sync_rank *rank, luo_err *err)
@@ -90,35 +91,35 @@ luo_status luo_sync_expected(luo_sync_rank *rank, const double *bytes, luo_err *
     return LUO_OK;
 }
 
-static luo_status open_log(luo_sync_rank *r, const char *name, const char *head, int *out,
+static luo_status open_log(luo_sync_rank *rank, const char *name, const char *head, int *out,
                            luo_err *err)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s-%d.csv", r->job.dir, name, (int)r->rank);
+    snprintf(path, sizeof path, "%s/%s-%d.csv", rank->job.dir, name, (int)rank->rank);
     *out = luo_file_new(path, O_APPEND);
     if (*out < 0) return luo_io_err(err, "write", path);
     return write_line(*out, head, strlen(head), err);
 }
 
-static luo_status open_logs(luo_sync_rank *r, luo_err *err)
+static luo_status open_logs(luo_sync_rank *rank, luo_err *err)
 {
-    LUO_TRY(open_log(r, "facts", "name,value\n", &r->facts, err));
-    if (r->rank < r->workers)
-        return open_log(r, "iterations", "worker,iteration,start_s,end_s,compute_s,wait_s,group\n",
-                        &r->log, err);
-    if (luo_sync_job_groups(&r->job))
-        return open_log(r, "groups", "group,t_s,members,iterations,guard\n", &r->log, err);
+    LUO_TRY(open_log(rank, "facts", "name,value\n", &rank->facts, err));
+    if (rank->rank < rank->workers)
+        return open_log(rank, "iterations",
+                        "worker,iteration,start_s,end_s,compute_s,wait_s,group\n", &rank->log, err);
+    if (luo_sync_job_groups(&rank->job))
+        return open_log(rank, "groups", "group,t_s,members,iterations,guard\n", &rank->log, err);
     return LUO_OK;
 }
 
 /* ---- messages ---- */
 
-static void peer(const luo_sync_rank *r, int32_t rank, char *out, size_t size)
+static void peer(const luo_sync_rank *sync_rank, int32_t rank, char *out, size_t size)
 {
     if (rank == MPI_ANY_SOURCE)
         snprintf(out, size, "any worker");
     else
-        luo_sync_job_who(&r->job, rank, out, size);
+        luo_sync_job_who(&sync_rank->job, rank, out, size);
 }
 
 static const char *kind_name(int tag)
@@ -255,43 +256,43 @@ int64_t luo_sync_ringed(const luo_sync_rank *rank)
 }
 
 /* `cost`: decided by the first iteration of all workers, by all ranks alike. */
-static luo_status by_ring(luo_sync_rank *r, bool *out, luo_err *err)
+static luo_status by_ring(luo_sync_rank *rank, bool *out, luo_err *err)
 {
-    const luo_exchange_net net = {r->job.alpha_s, r->job.bytes_per_s};
-    const luo_exchange_table table = luo_sync_table(r, r->toy.dense);
-    const size_t mark = luo_arena_mark(r->arena);
+    const luo_exchange_net net = {rank->job.alpha_s, rank->job.bytes_per_s};
+    const luo_exchange_table table = luo_sync_table(rank, rank->toy.dense);
+    const size_t mark = luo_arena_mark(rank->arena);
     luo_exchange_bytes round;
-    uint64_t *keys = LUO_NEW_N(r->arena, uint64_t, luo_toy_most(&r->toy));
+    uint64_t *keys = LUO_NEW_N(rank->arena, uint64_t, luo_toy_most(&rank->toy));
     if (!keys) return luo_err_nomem(err);
-    LUO_TRY(luo_exchange_open(r->arena, r->servers, r->workers, &round, err));
-    for (int32_t w = 0; w < r->workers; w++)
-        LUO_TRY(luo_sync_count(r, &table, w, 0, keys, &round, err));
+    LUO_TRY(luo_exchange_open(rank->arena, rank->servers, rank->workers, &round, err));
+    for (int32_t w = 0; w < rank->workers; w++)
+        LUO_TRY(luo_sync_count(rank, &table, w, 0, keys, &round, err));
     *out = luo_exchange_table_by_ring(&round, &table, &net);
-    luo_arena_reset(r->arena, mark);
+    luo_arena_reset(rank->arena, mark);
     return LUO_OK;
 }
 
-static luo_status share_out(luo_sync_rank *r, luo_err *err)
+static luo_status share_out(luo_sync_rank *rank, luo_err *err)
 {
-    bool all = r->job.exchange == LUO_EXCHANGE_ALLREDUCE;
-    r->served = r->toy.rows;
-    if (!luo_sync_clocked(r) || r->job.exchange == LUO_EXCHANGE_PS) return LUO_OK;
-    if (!all && r->job.hybrid == LUO_EXCHANGE_BY_COST) LUO_TRY(by_ring(r, &all, err));
-    r->served = all ? 0 : r->toy.dense;
+    bool all = rank->job.exchange == LUO_EXCHANGE_ALLREDUCE;
+    rank->served = rank->toy.rows;
+    if (!luo_sync_clocked(rank) || rank->job.exchange == LUO_EXCHANGE_PS) return LUO_OK;
+    if (!all && rank->job.hybrid == LUO_EXCHANGE_BY_COST) LUO_TRY(by_ring(rank, &all, err));
+    rank->served = all ? 0 : rank->toy.dense;
     return LUO_OK;
 }
 
 /* ---- what came of it ---- */
 
-static luo_status write_weights(const luo_sync_rank *r, const double *rows, luo_err *err)
+static luo_status write_weights(const luo_sync_rank *rank, const double *rows, luo_err *err)
 {
     char path[4096];
     luo_str text = {0};
-    snprintf(path, sizeof path, "%s/weights.csv", r->job.dir);
+    snprintf(path, sizeof path, "%s/weights.csv", rank->job.dir);
     luo_str_add(&text, "row,column,weight\n");
-    for (int64_t i = 0; i < r->toy.rows * r->toy.width; i++)
-        luo_str_addf(&text, "%lld,%lld,%.17g\n", (long long)(i / r->toy.width),
-                     (long long)(i % r->toy.width), rows[i]);
+    for (int64_t i = 0; i < rank->toy.rows * rank->toy.width; i++)
+        luo_str_addf(&text, "%lld,%lld,%.17g\n", (long long)(i / rank->toy.width),
+                     (long long)(i % rank->toy.width), rows[i]);
     const luo_status st =
         text.failed ? luo_err_nomem(err) : luo_file_write_own(path, text.at, text.len, err);
     luo_str_free(&text);
@@ -317,26 +318,28 @@ static double seconds_of(const char *list, int32_t worker)
     return strtod(list, NULL);
 }
 
-static luo_status read_straggler(luo_sync_rank *r, luo_diags *diags, luo_err *err)
+static luo_status read_straggler(luo_sync_rank *rank, luo_diags *diags, luo_err *err)
 {
     luo_straggler_row *rows;
     int64_t n;
-    LUO_TRY(luo_straggler_parse(r->arena, r->job.straggler, r->workers, &r->straggler, err));
-    if (r->straggler.kind != LUO_STRAGGLER_TRACE) return LUO_OK;
-    LUO_TRY(luo_read_straggler(r->arena, r->straggler.path, r->workers, &rows, &n, diags));
-    return luo_straggler_trace(&r->straggler, rows, n, err);
+    LUO_TRY(luo_straggler_parse(rank->arena, rank->job.straggler, rank->workers, &rank->straggler,
+                                err));
+    if (rank->straggler.kind != LUO_STRAGGLER_TRACE) return LUO_OK;
+    LUO_TRY(luo_read_straggler(rank->arena, rank->straggler.path, rank->workers, &rows, &n, diags));
+    return luo_straggler_trace(&rank->straggler, rows, n, err);
 }
 
 /* MPI counts the bytes of a message by an int: all rows at once, and what is read and updated when
  * it is verified, are the largest. */
-static luo_status check_messages(const luo_sync_rank *r, luo_err *err)
+static luo_status check_messages(const luo_sync_rank *rank, luo_err *err)
 {
-    const bool embeds = r->job.embed != LUO_SYNC_NO_EMBED;
-    const double width = embeds ? LUO_SYNC_EMBED_WIDTH : r->toy.width;
-    const double most = (double)luo_toy_most(&r->toy);
-    const double body = fmax((double)r->toy.rows, most) * (16 + 8 * width) + 8;
-    const double records =
-        embeds && r->job.verify ? 2 * most * (double)r->job.iterations * LUO_SYNC_RECORD_BYTES : 0;
+    const bool embeds = rank->job.embed != LUO_SYNC_NO_EMBED;
+    const double width = embeds ? LUO_SYNC_EMBED_WIDTH : rank->toy.width;
+    const double most = (double)luo_toy_most(&rank->toy);
+    const double body = fmax((double)rank->toy.rows, most) * (16 + 8 * width) + 8;
+    const double records = embeds && rank->job.verify
+                               ? 2 * most * (double)rank->job.iterations * LUO_SYNC_RECORD_BYTES
+                               : 0;
     if (body > INT_MAX)
         return luo_err_set(err, LUO_EINPUT,
                            "a message would have %.3g bytes, and MPI takes up to %d; fewer keys or "
@@ -349,98 +352,100 @@ static luo_status check_messages(const luo_sync_rank *r, luo_err *err)
                        records, INT_MAX);
 }
 
-static luo_status prepare(luo_sync_rank *r, luo_err *err)
+static luo_status prepare(luo_sync_rank *rank, luo_err *err)
 {
     luo_diags diags;
-    luo_diags_init(&diags, r->arena);
-    r->workers = (int32_t)r->job.workers;
-    r->servers = (int32_t)r->job.servers;
-    luo_sync_job_who(&r->job, r->rank, r->who, sizeof r->who);
-    if (r->nranks != luo_sync_job_ranks(&r->job))
+    luo_diags_init(&diags, rank->arena);
+    rank->workers = (int32_t)rank->job.workers;
+    rank->servers = (int32_t)rank->job.servers;
+    luo_sync_job_who(&rank->job, rank->rank, rank->who, sizeof rank->who);
+    if (rank->nranks != luo_sync_job_ranks(&rank->job))
         return luo_err_set(err, LUO_EUSAGE,
                            "there are %d ranks; `luoshu sync` starts as many as workers and "
                            "servers.",
-                           (int)r->nranks);
-    luo_status st = luo_toy_make(r->arena, &r->job, &r->toy, &diags, err);
-    if (st == LUO_OK) st = read_straggler(r, &diags, err);
+                           (int)rank->nranks);
+    luo_status st = luo_toy_make(rank->arena, &rank->job, &rank->toy, &diags, err);
+    if (st == LUO_OK) st = read_straggler(rank, &diags, err);
     if (st != LUO_OK && diags.first) {
         *err = diags.first->err;
         luo_err_prefix(err, st, "%s:%d:%d", err->path, err->line, err->col);
     }
     LUO_TRY(st);
-    LUO_TRY(check_messages(r, err));
-    LUO_TRY(share_out(r, err));
-    if (r->rank < r->workers) r->compute_s = seconds_of(r->job.compute, r->rank);
-    return open_logs(r, err);
+    LUO_TRY(check_messages(rank, err));
+    LUO_TRY(share_out(rank, err));
+    if (rank->rank < rank->workers) rank->compute_s = seconds_of(rank->job.compute, rank->rank);
+    return open_logs(rank, err);
 }
 
-static luo_status play(luo_sync_rank *r, luo_err *err)
+static luo_status play(luo_sync_rank *rank, luo_err *err)
 {
-    if (r->rank >= r->workers)
-        return luo_sync_job_groups(&r->job) ? luo_sync_controller(r, err) : luo_sync_server(r, err);
-    if (r->job.embed != LUO_SYNC_NO_EMBED) return luo_sync_worker_embed(r, err);
-    return luo_sync_job_groups(&r->job) ? luo_sync_worker_groups(r, err)
-                                        : luo_sync_worker_servers(r, err);
+    if (rank->rank >= rank->workers)
+        return luo_sync_job_groups(&rank->job) ? luo_sync_controller(rank, err)
+                                               : luo_sync_server(rank, err);
+    if (rank->job.embed != LUO_SYNC_NO_EMBED) return luo_sync_worker_embed(rank, err);
+    return luo_sync_job_groups(&rank->job) ? luo_sync_worker_groups(rank, err)
+                                           : luo_sync_worker_servers(rank, err);
 }
 
 /* Worker 0 may compute all again before it comes here, for as long as that takes; one that is dead
  * does not come, and then the launcher ends all. */
-static void meet(luo_sync_rank *r)
+static void meet(luo_sync_rank *rank)
 {
     MPI_Request request;
-    if (!r->job.verify) luo_watch_begin(&r->watch, "the other ranks to end");
-    MPI_Ibarrier(r->world, &request);
+    if (!rank->job.verify) luo_watch_begin(&rank->watch, "the other ranks to end");
+    MPI_Ibarrier(rank->world, &request);
     luo_watch_all(&request, 1);
-    luo_watch_end(&r->watch);
-    if (r->workers_comm != MPI_COMM_NULL) MPI_Comm_free(&r->workers_comm);
-    MPI_Comm_free(&r->world);
+    luo_watch_end(&rank->watch);
+    if (rank->workers_comm != MPI_COMM_NULL) MPI_Comm_free(&rank->workers_comm);
+    MPI_Comm_free(&rank->world);
 }
 
 /* Each looks at the next, by the file of facts that all have. */
-static void watch_neighbour(luo_sync_rank *r)
+static void watch_neighbour(luo_sync_rank *rank)
 {
     char path[4096], name[64];
-    const int32_t next = (r->rank + 1) % r->nranks;
-    if (next == r->rank) return;
-    snprintf(path, sizeof path, "%s/facts-%d.csv", r->job.dir, (int)next);
-    luo_sync_job_who(&r->job, next, name, sizeof name);
-    luo_watch_neighbour(&r->watch, r->facts, path, name);
+    const int32_t next = (rank->rank + 1) % rank->nranks;
+    if (next == rank->rank) return;
+    snprintf(path, sizeof path, "%s/facts-%d.csv", rank->job.dir, (int)next);
+    luo_sync_job_who(&rank->job, next, name, sizeof name);
+    luo_watch_neighbour(&rank->watch, rank->facts, path, name);
 }
 
-static luo_status run(luo_sync_rank *r, MPI_Comm comm, luo_err *err)
+static luo_status run(luo_sync_rank *rank, MPI_Comm comm, luo_err *err)
 {
-    LUO_TRY(luo_watch_open(&r->watch, r->who, r->job.stuck_s, err));
-    luo_watch_begin(&r->watch, "the other ranks to start");
-    MPI_Comm_dup(comm, &r->world);
-    MPI_Comm_set_errhandler(r->world, MPI_ERRORS_ARE_FATAL); /* a rank less computes nothing */
-    MPI_Comm_split(r->world, r->rank < r->workers ? 0 : MPI_UNDEFINED, r->rank, &r->workers_comm);
-    MPI_Barrier(r->world);
+    LUO_TRY(luo_watch_open(&rank->watch, rank->who, rank->job.stuck_s, err));
+    luo_watch_begin(&rank->watch, "the other ranks to start");
+    MPI_Comm_dup(comm, &rank->world);
+    MPI_Comm_set_errhandler(rank->world, MPI_ERRORS_ARE_FATAL); /* a rank less computes nothing */
+    MPI_Comm_split(rank->world, rank->rank < rank->workers ? 0 : MPI_UNDEFINED, rank->rank,
+                   &rank->workers_comm);
+    MPI_Barrier(rank->world);
     /* One zero for all: times of different ranks are compared. */
-    r->zero_s = luo_clock_s();
-    MPI_Bcast(&r->zero_s, 1, MPI_DOUBLE, 0, r->world);
-    luo_watch_end(&r->watch);
-    watch_neighbour(r);
-    const luo_status st = play(r, err);
-    if (st == LUO_OK) meet(r);
-    luo_watch_close(&r->watch);
+    rank->zero_s = luo_clock_s();
+    MPI_Bcast(&rank->zero_s, 1, MPI_DOUBLE, 0, rank->world);
+    luo_watch_end(&rank->watch);
+    watch_neighbour(rank);
+    const luo_status st = play(rank, err);
+    if (st == LUO_OK) meet(rank);
+    luo_watch_close(&rank->watch);
     return st;
 }
 
 luo_status luo_sync_rank_run(const luo_sync_job *job, MPI_Comm comm, luo_err *err)
 {
-    luo_sync_rank r = {.job = *job, .log = -1, .facts = -1, .workers_comm = MPI_COMM_NULL};
+    luo_sync_rank sync_rank = {.job = *job, .log = -1, .facts = -1, .workers_comm = MPI_COMM_NULL};
     int rank, nranks;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
-    r.rank = rank;
-    r.nranks = nranks;
-    r.arena = luo_arena_new(1 << 16);
-    if (!r.arena) return luo_err_nomem(err);
-    luo_status st = prepare(&r, err);
-    if (st == LUO_OK) st = run(&r, comm, err);
-    if (r.log >= 0) close(r.log);
-    if (r.facts >= 0) close(r.facts);
-    luo_arena_free(r.arena);
+    sync_rank.rank = rank;
+    sync_rank.nranks = nranks;
+    sync_rank.arena = luo_arena_new(1 << 16);
+    if (!sync_rank.arena) return luo_err_nomem(err);
+    luo_status st = prepare(&sync_rank, err);
+    if (st == LUO_OK) st = run(&sync_rank, comm, err);
+    if (sync_rank.log >= 0) close(sync_rank.log);
+    if (sync_rank.facts >= 0) close(sync_rank.facts);
+    luo_arena_free(sync_rank.arena);
     return st;
 }
 

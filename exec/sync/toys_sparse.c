@@ -149,16 +149,17 @@ double luo_toy_sparse_step(const luo_toy *toy, int64_t worker, int64_t k, int32_
 
 double luo_toy_sparse_loss(const luo_toy *toy, const double *rows)
 {
-    const luo_clicks *c = &toy->clicks;
+    const luo_clicks *clicks = &toy->clicks;
     const bool deep = toy->rows > toy->dense;
     sample x = {.toy = toy, .rows = rows, .dense = deep ? rows + toy->dense * toy->width : NULL};
     double loss = 0;
-    for (int64_t i = toy->trained; i < c->samples; i++) {
-        x.label = c->clicked[i];
-        for (int64_t s = 0; s < c->slots; s++) x.place[s] = c->embed[i * c->slots + s];
+    for (int64_t i = toy->trained; i < clicks->samples; i++) {
+        x.label = clicks->clicked[i];
+        for (int64_t s = 0; s < clicks->slots; s++)
+            x.place[s] = clicks->embed[i * clicks->slots + s];
         loss += one(&x);
     }
-    return loss / (double)(c->samples - toy->trained);
+    return loss / (double)(clicks->samples - toy->trained);
 }
 
 /* Small, and unlike each other: alike units would stay alike. Weights of keys begin at 0. */
@@ -188,14 +189,16 @@ luo_status luo_toy_deal(luo_arena *arena, luo_toy *toy, const int32_t *part, luo
 /* Labels follow hidden weights of the keys. */
 static luo_status draw_labels(luo_arena *arena, luo_toy *toy, luo_err *err)
 {
-    luo_clicks *c = &toy->clicks;
-    c->clicked = LUO_NEW_N(arena, uint8_t, c->samples);
-    if (!c->clicked) return luo_err_nomem(err);
-    for (int64_t i = 0; i < c->samples; i++) {
+    luo_clicks *clicks = &toy->clicks;
+    clicks->clicked = LUO_NEW_N(arena, uint8_t, clicks->samples);
+    if (!clicks->clicked) return luo_err_nomem(err);
+    for (int64_t i = 0; i < clicks->samples; i++) {
         double z = 0;
-        for (int64_t s = 0; s < c->slots; s++)
-            z += 4 * luo_toy_draw(toy, LUO_TOY_TRUTH, c->key[c->embed[i * c->slots + s]], 0) - 2;
-        c->clicked[i] = luo_toy_draw(toy, LUO_TOY_TRUTH, (uint64_t)i, 1) < luo_toy_sigmoid(z);
+        for (int64_t s = 0; s < clicks->slots; s++)
+            z += 4 * luo_toy_draw(toy, LUO_TOY_TRUTH,
+                                  clicks->key[clicks->embed[i * clicks->slots + s]], 0) -
+                 2;
+        clicks->clicked[i] = luo_toy_draw(toy, LUO_TOY_TRUTH, (uint64_t)i, 1) < luo_toy_sigmoid(z);
     }
     return LUO_OK;
 }
@@ -217,26 +220,26 @@ static luo_status draw_keys(luo_arena *arena, const luo_sync_job *job, luo_toy *
 {
     enum { BATCHES = 16 };
     const int64_t own = job->batch * (job->iterations < BATCHES ? job->iterations : BATCHES);
-    luo_clicks *c = &toy->clicks;
+    luo_clicks *clicks = &toy->clicks;
     luo_zipf zipf;
-    *c = (luo_clicks){.samples = (int32_t)(own * job->workers + TESTS),
-                      .slots = (int32_t)job->slots,
-                      .embeds = (int32_t)job->vocab,
-                      .synthetic = true};
-    c->embed = LUO_NEW_N(arena, int32_t, (int64_t)c->samples * c->slots);
-    c->key = LUO_NEW_N(arena, uint64_t, c->embeds);
-    int32_t *part = LUO_NEW_N(arena, int32_t, c->samples);
-    if (!c->embed || !c->key || !part) return luo_err_nomem(err);
+    *clicks = (luo_clicks){.samples = (int32_t)(own * job->workers + TESTS),
+                           .slots = (int32_t)job->slots,
+                           .embeds = (int32_t)job->vocab,
+                           .synthetic = true};
+    clicks->embed = LUO_NEW_N(arena, int32_t, (int64_t)clicks->samples * clicks->slots);
+    clicks->key = LUO_NEW_N(arena, uint64_t, clicks->embeds);
+    int32_t *part = LUO_NEW_N(arena, int32_t, clicks->samples);
+    if (!clicks->embed || !clicks->key || !part) return luo_err_nomem(err);
     LUO_TRY(luo_zipf_make(arena, job->theta, job->vocab, &zipf, err));
-    for (int32_t e = 0; e < c->embeds; e++) c->key[e] = (uint64_t)e;
+    for (int32_t e = 0; e < clicks->embeds; e++) clicks->key[e] = (uint64_t)e;
     toy->trained = (int32_t)(own * job->workers);
-    for (int64_t i = 0; i < c->samples; i++) {
+    for (int64_t i = 0; i < clicks->samples; i++) {
         const bool held = i >= toy->trained;
         const int64_t worker = held ? LUO_TOY_HELD_OUT : i / own;
-        const int64_t first = (held ? i - toy->trained : i % own) * c->slots;
+        const int64_t first = (held ? i - toy->trained : i % own) * clicks->slots;
         part[i] = (int32_t)worker;
-        for (int64_t s = 0; s < c->slots; s++)
-            c->embed[i * c->slots + s] = (int32_t)luo_zipf_key(
+        for (int64_t s = 0; s < clicks->slots; s++)
+            clicks->embed[i * clicks->slots + s] = (int32_t)luo_zipf_key(
                 &zipf, luo_draw_u(toy->seed, (uint64_t)worker, (uint64_t)(first + s)));
     }
     LUO_TRY(draw_labels(arena, toy, err));
@@ -246,10 +249,10 @@ static luo_status draw_keys(luo_arena *arena, const luo_sync_job *job, luo_toy *
 static luo_status read_clicks(luo_arena *arena, const luo_sync_job *job, luo_toy *toy,
                               luo_diags *diags, luo_err *err)
 {
-    const luo_clicks *c = &toy->clicks;
+    const luo_clicks *clicks = &toy->clicks;
     LUO_TRY(luo_clicks_read(arena, job->data, (luo_clicks_form)job->form, &toy->clicks, diags));
-    toy->trained = c->samples - c->samples / 8;
-    if (!c->clicked)
+    toy->trained = clicks->samples - clicks->samples / 8;
+    if (!clicks->clicked)
         return luo_err_set(
             err, LUO_EINPUT,
             "`%s` does not say of every sample whether it was clicked; a column of 0 "
@@ -261,14 +264,14 @@ static luo_status read_clicks(luo_arena *arena, const luo_sync_job *job, luo_toy
 static luo_status make_clicks(luo_arena *arena, const luo_sync_job *job, luo_toy *toy,
                               luo_diags *diags, luo_err *err)
 {
-    const luo_clicks *c = &toy->clicks;
+    const luo_clicks *clicks = &toy->clicks;
     if (job->vocab > 0) return draw_keys(arena, job, toy, err);
     LUO_TRY(*job->data ? read_clicks(arena, job, toy, diags, err) : draw_clicks(arena, toy, err));
-    if (toy->trained < job->workers || toy->trained == c->samples)
+    if (toy->trained < job->workers || toy->trained == clicks->samples)
         return luo_err_set(err, LUO_EINPUT,
                            "`%s` has %d samples; at least 8, and more than %d workers use, are "
                            "expected.",
-                           job->data, (int)c->samples, (int)job->workers);
+                           job->data, (int)clicks->samples, (int)job->workers);
     return luo_toy_deal(arena, toy, NULL, err);
 }
 

@@ -60,23 +60,24 @@ typedef struct replay {
     int32_t contributed; /* workers whose part of the next all-reduce is known */
 } replay;
 
-static luo_status open_pulled(luo_sync_rank *r, pulled *out, luo_err *err)
+static luo_status open_pulled(luo_sync_rank *rank, pulled *out, luo_err *err)
 {
-    const int64_t most = luo_toy_most(&r->toy), cells = most * r->toy.width;
+    const int64_t most = luo_toy_most(&rank->toy), cells = most * rank->toy.width;
     *out = (pulled){.k = -1,
-                    .keys = LUO_NEW_N(r->arena, uint64_t, most),
-                    .values = LUO_NEW_N(r->arena, double, cells),
-                    .grads = LUO_NEW_N(r->arena, double, cells)};
+                    .keys = LUO_NEW_N(rank->arena, uint64_t, most),
+                    .values = LUO_NEW_N(rank->arena, double, cells),
+                    .grads = LUO_NEW_N(rank->arena, double, cells)};
     return out->keys && out->values && out->grads ? LUO_OK : luo_err_nomem(err);
 }
 
 static luo_status open_replay(replay *p, luo_err *err)
 {
-    luo_sync_rank *r = p->rank;
-    p->by = luo_arena_calloc(r->arena, (size_t)r->workers, sizeof *p->by);
+    luo_sync_rank *rank = p->rank;
+    p->by = luo_arena_calloc(rank->arena, (size_t)rank->workers, sizeof *p->by);
     if (!p->by) return luo_err_nomem(err);
-    for (int32_t i = 0; i < 2 * r->workers; i++) LUO_TRY(open_pulled(r, &p->by[i / 2][i % 2], err));
-    return luo_sync_client_open(r, r->toy.width, &p->client, err);
+    for (int32_t i = 0; i < 2 * rank->workers; i++)
+        LUO_TRY(open_pulled(rank, &p->by[i / 2][i % 2], err));
+    return luo_sync_client_open(rank, rank->toy.width, &p->client, err);
 }
 
 static bool complete(const replay *p, int64_t worker, int64_t k)
@@ -88,12 +89,12 @@ static bool complete(const replay *p, int64_t worker, int64_t k)
 /* What is all-reduced changes when all workers have their gradients. */
 static void contribute(replay *p, int64_t k)
 {
-    const luo_sync_rank *r = p->rank;
-    const size_t width = (size_t)r->toy.width;
-    if (luo_sync_ringed(r) == 0 || ++p->contributed < r->workers) return;
-    for (int32_t w = 0; w < r->workers; w++) {
+    const luo_sync_rank *rank = p->rank;
+    const size_t width = (size_t)rank->toy.width;
+    if (luo_sync_ringed(rank) == 0 || ++p->contributed < rank->workers) return;
+    for (int32_t w = 0; w < rank->workers; w++) {
         const pulled *own = &p->by[w][k & 1];
-        for (int32_t i = luo_sync_served(r, own->keys, own->n); i < own->n; i++)
+        for (int32_t i = luo_sync_served(rank, own->keys, own->n); i < own->n; i++)
             for (size_t c = 0; c < width; c++)
                 p->rows[own->keys[i] * width + c] += own->grads[(size_t)i * width + c];
     }
@@ -104,14 +105,14 @@ static void contribute(replay *p, int64_t k)
 /* All answers are there: the gradient, at them and at what is all-reduced. */
 static void compute(replay *p, int64_t worker, int64_t k)
 {
-    const luo_sync_rank *r = p->rank;
-    const size_t width = (size_t)r->toy.width;
+    const luo_sync_rank *rank = p->rank;
+    const size_t width = (size_t)rank->toy.width;
     pulled *own = &p->by[worker][k & 1];
-    for (int32_t i = luo_sync_served(r, own->keys, own->n); i < own->n; i++)
+    for (int32_t i = luo_sync_served(rank, own->keys, own->n); i < own->n; i++)
         memcpy(own->values + (size_t)i * width, p->rows + own->keys[i] * width,
                width * sizeof(double));
-    luo_toy_step(&r->toy, worker, k, r->job.rate / r->workers, own->n, own->keys, own->values,
-                 own->grads);
+    luo_toy_step(&rank->toy, worker, k, rank->job.rate / rank->workers, own->n, own->keys,
+                 own->values, own->grads);
     contribute(p, k);
 }
 

@@ -26,44 +26,45 @@ static _Noreturn LUO_PRINTF(1, 2) void give_up(const char *fmt, ...)
 enum { BEATS = 8 }; /* looks and signs of life in stuck_s */
 
 /* A process that was stopped itself knows nothing of the time between. */
-static void look_beside(luo_watch *w)
+static void look_beside(luo_watch *watch)
 {
     struct stat file;
     const double now = luo_clock_s();
-    const bool slept = now > w->looked_s + w->stuck_s / 2;
-    futimens(w->mine, NULL);
-    if (stat(w->file, &file) == 0 && (slept || file.st_mtim.tv_sec != w->sign.tv_sec ||
-                                      file.st_mtim.tv_nsec != w->sign.tv_nsec)) {
-        w->sign = file.st_mtim;
-        w->sign_s = now;
+    const bool slept = now > watch->looked_s + watch->stuck_s / 2;
+    futimens(watch->mine, NULL);
+    if (stat(watch->file, &file) == 0 && (slept || file.st_mtim.tv_sec != watch->sign.tv_sec ||
+                                          file.st_mtim.tv_nsec != watch->sign.tv_nsec)) {
+        watch->sign = file.st_mtim;
+        watch->sign_s = now;
     }
-    w->looked_s = now;
-    if (now > w->sign_s + 1.25 * w->stuck_s)
+    watch->looked_s = now;
+    if (now > watch->sign_s + 1.25 * watch->stuck_s)
         give_up("luoshu-rank: error: %s gives no sign of life to %s for %g s; a process that runs "
                 "is expected.\n",
-                w->name, w->who, now - w->sign_s);
+                watch->name, watch->who, now - watch->sign_s);
 }
 
 static void *watch_thread(void *ctx)
 {
-    luo_watch *w = ctx;
-    pthread_mutex_lock(&w->lock);
-    while (!w->ends) {
-        const double left_s = w->waits ? w->since_s + w->stuck_s - luo_clock_s() : w->stuck_s;
+    luo_watch *watch = ctx;
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->ends) {
+        const double left_s =
+            watch->waits ? watch->since_s + watch->stuck_s - luo_clock_s() : watch->stuck_s;
         if (left_s <= 0)
             give_up("luoshu-rank: error: %s has waited %g s for %s; an answer within --stuck-s is "
                     "expected.\n",
-                    w->who, w->stuck_s, w->what);
-        if (w->mine >= 0) look_beside(w);
+                    watch->who, watch->stuck_s, watch->what);
+        if (watch->mine >= 0) look_beside(watch);
         /* It looks a few times and is never woken: waits begin and end all the time. */
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        const double at = (double)until.tv_nsec * 1e-9 + fmin(left_s, w->stuck_s / BEATS);
+        const double at = (double)until.tv_nsec * 1e-9 + fmin(left_s, watch->stuck_s / BEATS);
         until.tv_sec += (time_t)at;
         until.tv_nsec = (long)((at - floor(at)) * 1e9);
-        pthread_cond_timedwait(&w->changed, &w->lock, &until);
+        pthread_cond_timedwait(&watch->changed, &watch->lock, &until);
     }
-    pthread_mutex_unlock(&w->lock);
+    pthread_mutex_unlock(&watch->lock);
     return NULL;
 }
 

@@ -23,26 +23,26 @@ typedef struct worker {
 
 static luo_status make(worker *w, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const int64_t most = luo_toy_most(&r->toy), cells = most * r->toy.width;
-    w->keys = LUO_NEW_N(r->arena, uint64_t, most);
-    w->counts = LUO_NEW_N(r->arena, int64_t, most);
-    w->versions = LUO_NEW_N(r->arena, int64_t, most);
-    w->given = LUO_NEW_N(r->arena, bool, most);
-    w->values = LUO_NEW_N(r->arena, double, cells);
-    w->grads = LUO_NEW_N(r->arena, double, cells);
-    w->all_versions = LUO_NEW_N(r->arena, int64_t, r->toy.rows);
+    luo_sync_rank *rank = w->rank;
+    const int64_t most = luo_toy_most(&rank->toy), cells = most * rank->toy.width;
+    w->keys = LUO_NEW_N(rank->arena, uint64_t, most);
+    w->counts = LUO_NEW_N(rank->arena, int64_t, most);
+    w->versions = LUO_NEW_N(rank->arena, int64_t, most);
+    w->given = LUO_NEW_N(rank->arena, bool, most);
+    w->values = LUO_NEW_N(rank->arena, double, cells);
+    w->grads = LUO_NEW_N(rank->arena, double, cells);
+    w->all_versions = LUO_NEW_N(rank->arena, int64_t, rank->toy.rows);
     if (!w->all_versions) return luo_err_nomem(err);
     if (!w->keys || !w->counts || !w->versions || !w->given || !w->values || !w->grads)
         return luo_err_nomem(err);
-    w->ringed = luo_sync_ringed(r);
-    w->own = LUO_NEW_N(r->arena, double, w->ringed);
-    w->sum = LUO_NEW_N(r->arena, double, w->ringed);
-    w->all = LUO_NEW_N(r->arena, int32_t, r->workers);
+    w->ringed = luo_sync_ringed(rank);
+    w->own = LUO_NEW_N(rank->arena, double, w->ringed);
+    w->sum = LUO_NEW_N(rank->arena, double, w->ringed);
+    w->all = LUO_NEW_N(rank->arena, int32_t, rank->workers);
     if (!w->own || !w->sum || !w->all) return luo_err_nomem(err);
-    for (int32_t i = 0; i < r->workers; i++) w->all[i] = i;
+    for (int32_t i = 0; i < rank->workers; i++) w->all[i] = i;
     for (int64_t i = 0; i < most; i++) w->counts[i] = 1;
-    LUO_TRY(luo_sync_client_open(r, r->toy.width, &w->client, err));
+    LUO_TRY(luo_sync_client_open(rank, rank->toy.width, &w->client, err));
     w->client.paced = true;
     return LUO_OK;
 }
@@ -63,40 +63,40 @@ static luo_status pull(worker *w, int64_t k, luo_err *err)
     for (int32_t i = w->served; i < w->n; i++)
         memcpy(w->values + (size_t)i * width, cells_of(w, w->own, w->keys[i]),
                width * sizeof *w->own);
-    const luo_het_message m = {.width = w->rank->toy.width,
-                               .ask = {.n = w->served,
-                                       .keys = w->keys,
-                                       .versions = w->versions,
-                                       .given = w->given,
-                                       .values = w->values}};
+    const luo_het_message message = {.width = w->rank->toy.width,
+                                     .ask = {.n = w->served,
+                                             .keys = w->keys,
+                                             .versions = w->versions,
+                                             .given = w->given,
+                                             .values = w->values}};
     w->client.clock = k;
     /* Without keys too: that an iteration begins is asked of every server. */
-    return luo_sync_client_pull(&w->client, &m, err);
+    return luo_sync_client_pull(&w->client, &message, err);
 }
 
 static luo_status push(worker *w, luo_err *err)
 {
-    const luo_het_message m = {
+    const luo_het_message message = {
         .width = w->rank->toy.width,
         .push = {.n = w->served, .keys = w->keys, .counts = w->counts, .grads = w->grads}};
-    return luo_sync_client_exchange(&w->client, &m, err);
+    return luo_sync_client_exchange(&w->client, &message, err);
 }
 
 /* Who is first waits for the others: *wait_s. */
 static luo_status reduce(worker *w, int64_t k, double *wait_s, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const size_t width = (size_t)r->toy.width;
+    luo_sync_rank *rank = w->rank;
+    const size_t width = (size_t)rank->toy.width;
     *wait_s = 0;
     if (w->ringed == 0) return LUO_OK;
     memset(w->sum, 0, (size_t)w->ringed * sizeof *w->sum);
     for (int32_t i = w->served; i < w->n; i++)
         memcpy(cells_of(w, w->sum, w->keys[i]), w->grads + (size_t)i * width,
                width * sizeof *w->sum);
-    const double before_s = luo_sync_now(r);
-    luo_sync_barrier(r, "to reduce");
-    *wait_s = luo_sync_now(r) - before_s;
-    LUO_TRY(luo_sync_ring(r, w->all, r->workers, w->sum, w->ringed,
+    const double before_s = luo_sync_now(rank);
+    luo_sync_barrier(rank, "to reduce");
+    *wait_s = luo_sync_now(rank) - before_s;
+    LUO_TRY(luo_sync_ring(rank, w->all, rank->workers, w->sum, w->ringed,
                           LUO_SYNC_RING + (int)(k % LUO_SYNC_RINGS), err));
     for (int64_t i = 0; i < w->ringed; i++) w->own[i] += w->sum[i];
     return LUO_OK;
@@ -106,31 +106,32 @@ static luo_status reduce(worker *w, int64_t k, double *wait_s, luo_err *err)
  * simulator has it, a clock waits behind its communication: so does it here for the all-reduce. */
 static luo_status iterate(worker *w, int64_t k, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const double start_s = luo_sync_now(r), wait_s = w->wait_s;
-    luo_toy_step(&r->toy, r->rank, k, r->job.rate / r->workers, w->n, w->keys, w->values, w->grads);
-    const double compute_s = luo_sync_compute(r, k, start_s);
+    luo_sync_rank *rank = w->rank;
+    const double start_s = luo_sync_now(rank), wait_s = w->wait_s;
+    luo_toy_step(&rank->toy, rank->rank, k, rank->job.rate / rank->workers, w->n, w->keys,
+                 w->values, w->grads);
+    const double compute_s = luo_sync_compute(rank, k, start_s);
     double ring_s;
     LUO_TRY(push(w, err));
     LUO_TRY(reduce(w, k, &ring_s, err));
     /* Before servers know it: then no iteration that waited for this one can end before it. */
-    const double end_s = luo_sync_now(r) - ring_s;
+    const double end_s = luo_sync_now(rank) - ring_s;
     luo_sync_client_tell(&w->client, LUO_SYNC_CLOCK);
-    if (k + 1 < r->job.iterations) LUO_TRY(pull(w, k + 1, err));
+    if (k + 1 < rank->job.iterations) LUO_TRY(pull(w, k + 1, err));
     w->wait_s = w->client.queued_s + ring_s;
-    return luo_sync_row(r, err, "%d,%lld,%.9f,%.9f,%.9f,%.9f,\n", (int)r->rank, (long long)k,
+    return luo_sync_row(rank, err, "%d,%lld,%.9f,%.9f,%.9f,%.9f,\n", (int)rank->rank, (long long)k,
                         start_s, end_s, compute_s, wait_s);
 }
 
 /* ---- worker 0, when all are finished ---- */
 
-static luo_status take_logs(luo_sync_rank *r, int64_t **logs, int64_t *n, luo_err *err)
+static luo_status take_logs(luo_sync_rank *rank, int64_t **logs, int64_t *n, luo_err *err)
 {
-    for (int32_t s = 0; s < r->servers && r->job.verify; s++) {
-        const size_t bytes = luo_sync_probe(r, r->workers + s, LUO_SYNC_LOG);
-        logs[s] = luo_arena_alloc(r->arena, bytes);
+    for (int32_t s = 0; s < rank->servers && rank->job.verify; s++) {
+        const size_t bytes = luo_sync_probe(rank, rank->workers + s, LUO_SYNC_LOG);
+        logs[s] = luo_arena_alloc(rank->arena, bytes);
         if (!logs[s]) return luo_err_nomem(err);
-        luo_sync_receive(r, r->workers + s, LUO_SYNC_LOG, logs[s], bytes);
+        luo_sync_receive(rank, rank->workers + s, LUO_SYNC_LOG, logs[s], bytes);
         n[s] = (int64_t)(bytes / sizeof *logs[s]) / LUO_SYNC_DID_WORDS;
     }
     return LUO_OK;
@@ -139,69 +140,69 @@ static luo_status take_logs(luo_sync_rank *r, int64_t **logs, int64_t *n, luo_er
 /* What every worker has of the numbers that are all-reduced, at worker 0. */
 static luo_status gather(worker *w, double **copies, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
+    luo_sync_rank *rank = w->rank;
     const size_t bytes = (size_t)w->ringed * sizeof **copies;
-    if (!r->job.verify || w->ringed == 0) return LUO_OK;
-    if (r->rank > 0) {
-        luo_sync_send(r, 0, LUO_SYNC_RECORD, w->own, bytes);
+    if (!rank->job.verify || w->ringed == 0) return LUO_OK;
+    if (rank->rank > 0) {
+        luo_sync_send(rank, 0, LUO_SYNC_RECORD, w->own, bytes);
         return LUO_OK;
     }
-    *copies = LUO_NEW_N(r->arena, double, w->ringed * r->workers);
+    *copies = LUO_NEW_N(rank->arena, double, w->ringed * rank->workers);
     if (!*copies) return luo_err_nomem(err);
     memcpy(*copies, w->own, bytes);
-    for (int32_t i = 1; i < r->workers; i++)
-        luo_sync_receive(r, i, LUO_SYNC_RECORD, *copies + i * w->ringed, bytes);
+    for (int32_t i = 1; i < rank->workers; i++)
+        luo_sync_receive(rank, i, LUO_SYNC_RECORD, *copies + i * w->ringed, bytes);
     return LUO_OK;
 }
 
 static luo_status verify(worker *w, const double *rows, const double *copies, int64_t **logs,
                          const int64_t *n, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const int64_t cells = r->toy.rows * r->toy.width;
-    double expected[LUO_SYNC_BYTES], *again = LUO_NEW_N(r->arena, double, cells);
+    luo_sync_rank *rank = w->rank;
+    const int64_t cells = rank->toy.rows * rank->toy.width;
+    double expected[LUO_SYNC_BYTES], *again = LUO_NEW_N(rank->arena, double, cells);
     if (!again) return luo_err_nomem(err);
-    LUO_TRY(r->job.mode == LUO_LOOP_BSP ? luo_sync_verify_serial(r, again, err)
-                                        : luo_sync_verify_logs(r, logs, n, again, err));
+    LUO_TRY(rank->job.mode == LUO_LOOP_BSP ? luo_sync_verify_serial(rank, again, err)
+                                           : luo_sync_verify_logs(rank, logs, n, again, err));
     double most = luo_sync_verify_differ(rows, again, cells);
-    for (int32_t i = 0; copies && i < r->workers; i++)
+    for (int32_t i = 0; copies && i < rank->workers; i++)
         most = fmax(most, luo_sync_verify_differ(copies + i * w->ringed, again + cells - w->ringed,
                                                  w->ringed));
-    LUO_TRY(luo_sync_verify_bytes(r, expected, err));
-    LUO_TRY(luo_sync_expected(r, expected, err));
-    return luo_sync_fact(r, "verify", most, err);
+    LUO_TRY(luo_sync_verify_bytes(rank, expected, err));
+    LUO_TRY(luo_sync_expected(rank, expected, err));
+    return luo_sync_fact(rank, "verify", most, err);
 }
 
 static luo_status finish(worker *w, const double *copies, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const int64_t cells = r->toy.rows * r->toy.width;
-    double *rows = LUO_NEW_N(r->arena, double, cells);
-    int64_t **logs = LUO_NEW_N(r->arena, int64_t *, r->servers);
-    int64_t *n = LUO_NEW_N(r->arena, int64_t, r->servers);
+    luo_sync_rank *rank = w->rank;
+    const int64_t cells = rank->toy.rows * rank->toy.width;
+    double *rows = LUO_NEW_N(rank->arena, double, cells);
+    int64_t **logs = LUO_NEW_N(rank->arena, int64_t *, rank->servers);
+    int64_t *n = LUO_NEW_N(rank->arena, int64_t, rank->servers);
     if (!rows || !logs || !n) return luo_err_nomem(err);
-    if (r->served > 0) LUO_TRY(luo_sync_client_all(&w->client, rows, w->all_versions, err));
+    if (rank->served > 0) LUO_TRY(luo_sync_client_all(&w->client, rows, w->all_versions, err));
     memcpy(rows + cells - w->ringed, w->own, (size_t)w->ringed * sizeof *rows);
     luo_sync_client_tell(&w->client, LUO_SYNC_END);
-    LUO_TRY(take_logs(r, logs, n, err));
-    LUO_TRY(luo_sync_outcome(r, rows, err));
-    return r->job.verify ? verify(w, rows, copies, logs, n, err) : LUO_OK;
+    LUO_TRY(take_logs(rank, logs, n, err));
+    LUO_TRY(luo_sync_outcome(rank, rows, err));
+    return rank->job.verify ? verify(w, rows, copies, logs, n, err) : LUO_OK;
 }
 
 static luo_status begin(worker *w, luo_err *err)
 {
-    luo_sync_rank *r = w->rank;
-    const int64_t cells = r->toy.rows * r->toy.width;
-    double *rows = LUO_NEW_N(r->arena, double, cells);
+    luo_sync_rank *rank = w->rank;
+    const int64_t cells = rank->toy.rows * rank->toy.width;
+    double *rows = LUO_NEW_N(rank->arena, double, cells);
     if (!rows) return luo_err_nomem(err);
-    luo_toy_start(&r->toy, rows);
+    luo_toy_start(&rank->toy, rows);
     memcpy(w->own, rows + cells - w->ringed, (size_t)w->ringed * sizeof *rows);
-    if (r->rank == 0 && r->served > 0) {
+    if (rank->rank == 0 && rank->served > 0) {
         LUO_TRY(luo_sync_client_init(&w->client, rows, err));
         /* An answer says that they are there. */
         LUO_TRY(luo_sync_client_all(&w->client, rows, w->all_versions, err));
     }
-    luo_sync_begin(r);
+    luo_sync_begin(rank);
     return pull(w, 0, err);
 }
 

@@ -451,16 +451,16 @@ static void led_seconds(const sim_net *net, const luo_slot *slot, const luo_inst
     const luo_role *role = &net->set->roles[leader->role];
     double sum = 0;
     for (int32_t i = 0; i < role->ninstr; i++) {
-        const luo_instr *x = &role->instr[i];
+        const luo_instr *instr = &role->instr[i];
         double one = 0;
-        if (x->op != in->op || x->phase != in->phase || x->recompute != in->recompute ||
-            x->slot < 0)
+        if (instr->op != in->op || instr->phase != in->phase || instr->recompute != in->recompute ||
+            instr->slot < 0)
             continue;
-        const luo_slot *its = &leader->slots[x->slot];
-        if (x->exchange == in->exchange) message_seconds(net, its, x, leader->device, &one);
-        if (x->exchange == in->exchange - 1 && x->kind == LUO_INSTR_COLLECTIVE)
-            one = luo_cost_group_seconds(&net->cost, x->coll, net->set->groups[its->group].dev,
-                                         net->set->groups[its->group].n, x->bytes, 0);
+        const luo_slot *its = &leader->slots[instr->slot];
+        if (instr->exchange == in->exchange) message_seconds(net, its, instr, leader->device, &one);
+        if (instr->exchange == in->exchange - 1 && instr->kind == LUO_INSTR_COLLECTIVE)
+            one = luo_cost_group_seconds(&net->cost, instr->coll, net->set->groups[its->group].dev,
+                                         net->set->groups[its->group].n, instr->bytes, 0);
         sum += one;
     }
     *seconds = sum * luo_overlap_exposed_factor(net->config->stack, in);

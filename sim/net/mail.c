@@ -88,9 +88,9 @@ static luo_status collect(mailer *m)
 /* What does not grow with bytes. */
 static void fixed_part(const sim_net *net, const use *u, double *fixed)
 {
-    luo_flow f;
-    luo_cost_p2p_flow(&net->cost, u->src, u->dst, u->bytes, &f);
-    *fixed = f.delay_s + luo_cluster_path_latency(net->config->cluster, u->src, u->dst);
+    luo_flow flow;
+    luo_cost_p2p_flow(&net->cost, u->src, u->dst, u->bytes, &flow);
+    *fixed = flow.delay_s + luo_cluster_path_latency(net->config->cluster, u->src, u->dst);
 }
 
 /* Closed form of messages in order of (src, dst): the device with most to send or to receive. Rows
@@ -127,12 +127,12 @@ static luo_status make_traffic(sim_maker *maker, const use *u, int32_t n, int32_
     LUO_TRY(price(maker, u, n, &seconds));
     seconds *= factor;
     for (int32_t i = 0; i < n; i++) {
-        luo_flow f;
-        luo_cost_p2p_flow(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, &f);
+        luo_flow flow;
+        luo_cost_p2p_flow(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, &flow);
         const double latency =
             luo_cluster_path_latency(maker->net->config->cluster, u[i].src, u[i].dst);
-        const sim_message msg = {f.src, f.dst, f.bytes * factor, (f.delay_s + latency) * factor,
-                                 (double)u[i].bytes};
+        const sim_message msg = {flow.src, flow.dst, flow.bytes * factor,
+                                 (flow.delay_s + latency) * factor, (double)u[i].bytes};
         LUO_TRY(sim_maker_message(maker, &msg));
     }
     LUO_TRY(sim_maker_close(maker, seconds, 1, id));
@@ -171,10 +171,10 @@ static luo_status make_channel(mailer *m, const use *u, int32_t n)
     return LUO_OK;
 }
 
-static sim_cross *cross_of(const mailer *m, const class_post *p)
+static sim_cross *cross_of(const mailer *m, const class_post *post)
 {
-    const sim_class *class = &m->k->net->classes[p->class];
-    return &class->cross[class->ops[p->instr].cross];
+    const sim_class *class = &m->k->net->classes[post->class];
+    return &class->cross[class->ops[post->instr].cross];
 }
 
 /* Hands every instruction its posts, in the order of channels. */

@@ -129,10 +129,10 @@ static luo_status add_part(sim_maker *maker, const luo_cost_call *call, const lu
                            double factor)
 {
     const luo_cluster *cluster = maker->net->config->cluster;
-    luo_flow *f = NULL;
+    luo_flow *flow = NULL;
     int32_t n = 0, least = 0;
     LUO_TRY(luo_cost_flow(maker->flows, &maker->net->cost, part->coll, part->dev, call->n,
-                          part->bytes, &f, &n, maker->err));
+                          part->bytes, &flow, &n, maker->err));
     const int32_t nodes = count_nodes(maker, call->dev, call->n, &least);
     const bool all = part->coll == LUO_COLL_A2A;
     const double size = (double)part->bytes;
@@ -141,12 +141,12 @@ static luo_status add_part(sim_maker *maker, const luo_cost_call *call, const lu
     const double outer = luo_cost_volume(part->coll, nodes) * size / least / (all ? nodes - 1 : 1);
     luo_status st = LUO_OK;
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
-        const int32_t node = cluster->devices[f[i].src].node;
-        const bool near = node == cluster->devices[f[i].dst].node;
-        const double latency = luo_cluster_path_latency(cluster, f[i].src, f[i].dst);
-        const sim_message msg = {part->reversed ? f[i].dst : f[i].src,
-                                 part->reversed ? f[i].src : f[i].dst, f[i].bytes * factor,
-                                 (f[i].delay_s + latency) * factor,
+        const int32_t node = cluster->devices[flow[i].src].node;
+        const bool near = node == cluster->devices[flow[i].dst].node;
+        const double latency = luo_cluster_path_latency(cluster, flow[i].src, flow[i].dst);
+        const sim_message msg = {part->reversed ? flow[i].dst : flow[i].src,
+                                 part->reversed ? flow[i].src : flow[i].dst, flow[i].bytes * factor,
+                                 (flow[i].delay_s + latency) * factor,
                                  !near ? outer
                                  : all ? inner / (maker->members[node] - 1)
                                        : inner};
@@ -255,8 +255,8 @@ static uint64_t hash_of(const luo_cost_call *calls, int32_t n)
 {
     uint64_t h = LUO_HASH_EMPTY;
     for (int32_t i = 0; i < n; i++) {
-        const luo_cost_call *c = &calls[i];
-        const int64_t key[] = {c->n, c->dev[0], c->dev[c->n - 1], c->bytes};
+        const luo_cost_call *call = &calls[i];
+        const int64_t key[] = {call->n, call->dev[0], call->dev[call->n - 1], call->bytes};
         h = luo_hash_bytes(h, key, sizeof key);
     }
     return h;

@@ -27,37 +27,37 @@ typedef struct row_maker {
     sim_row *rows;
 } row_maker;
 
-static void see_collective(row_maker *r, const luo_instr *in, const luo_slot *slot)
+static void see_collective(row_maker *maker, const luo_instr *in, const luo_slot *slot)
 {
-    int32_t *at = &r->of_group[slot->group * 5 + in->coll];
+    int32_t *at = &maker->of_group[slot->group * 5 + in->coll];
     if (*at >= 0) return;
-    const luo_group *group = &r->net->set->groups[slot->group];
-    *at = r->net->nrows;
-    r->rows[r->net->nrows++] = (sim_row){slot->group, -1, in->coll, in->stream, group->n};
+    const luo_group *group = &maker->net->set->groups[slot->group];
+    *at = maker->net->nrows;
+    maker->rows[maker->net->nrows++] = (sim_row){slot->group, -1, in->coll, in->stream, group->n};
 }
 
-static void see_exchange(row_maker *r, int32_t device, const luo_instr *in)
+static void see_exchange(row_maker *maker, int32_t device, const luo_instr *in)
 {
-    int32_t *at = &r->of_exchange[in->exchange];
+    int32_t *at = &maker->of_exchange[in->exchange];
     if (*at < 0) {
-        *at = r->net->nrows;
-        r->rows[r->net->nrows++] = (sim_row){-1, in->exchange, -1, in->stream, 0};
+        *at = maker->net->nrows;
+        maker->rows[maker->net->nrows++] = (sim_row){-1, in->exchange, -1, in->stream, 0};
     }
-    if (r->seen[in->exchange] == device + 1) return;
-    r->seen[in->exchange] = device + 1;
-    r->rows[*at].devices++;
+    if (maker->seen[in->exchange] == device + 1) return;
+    maker->seen[in->exchange] = device + 1;
+    maker->rows[*at].devices++;
 }
 
-static void see_device(row_maker *r, const luo_program *program)
+static void see_device(row_maker *maker, const luo_program *program)
 {
-    const luo_role *role = &r->net->set->roles[program->role];
+    const luo_role *role = &maker->net->set->roles[program->role];
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
         if (in->slot < 0) continue;
         if (in->kind == LUO_INSTR_COLLECTIVE)
-            see_collective(r, in, &program->slots[in->slot]);
+            see_collective(maker, in, &program->slots[in->slot]);
         else if (in->kind == LUO_INSTR_P2P && in->exchange >= 0)
-            see_exchange(r, program->device, in);
+            see_exchange(maker, program->device, in);
     }
 }
 

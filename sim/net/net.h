@@ -181,7 +181,7 @@ luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *
 
 sim_router *sim_router_new(luo_arena *scratch, const sim_net *net);
 /* Adds a traffic made of messages; ids count from 0. The caller fills hops, ring and seconds. */
-luo_status sim_router_add(sim_router *router, const sim_message *m, int32_t n, int32_t *id);
+luo_status sim_router_add(sim_router *router, const sim_message *message, int32_t n, int32_t *id);
 /* Decides which ways are bundled and writes wires, flows and loads into the net. */
 void sim_router_free(sim_router *router); /* what is not in scratch */
 luo_status sim_router_finish(sim_router *router, luo_arena *arena, sim_net *net,

@@ -19,11 +19,11 @@ luo_status sim_maker_room(sim_maker *maker, void *array, int32_t n, int32_t *roo
                : luo_err_nomem(maker->err);
 }
 
-luo_status sim_maker_message(sim_maker *maker, const sim_message *m)
+luo_status sim_maker_message(sim_maker *maker, const sim_message *message)
 {
     LUO_TRY(sim_maker_room(maker, &maker->messages, maker->nmessages, &maker->room_messages,
-                           sizeof *m));
-    maker->messages[maker->nmessages++] = *m;
+                           sizeof *message));
+    maker->messages[maker->nmessages++] = *message;
     return LUO_OK;
 }
 

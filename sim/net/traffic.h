@@ -32,7 +32,7 @@ typedef struct sim_maker {
 
 /* Makes room for one more element of *array (in scratch). */
 luo_status sim_maker_room(sim_maker *maker, void *array, int32_t n, int32_t *room, size_t bytes);
-luo_status sim_maker_message(sim_maker *maker, const sim_message *m);
+luo_status sim_maker_message(sim_maker *maker, const sim_message *message);
 /* The messages at hand become a traffic with closed form `seconds`; hops: see sim_traffic. */
 luo_status sim_maker_close(sim_maker *maker, double seconds, int32_t hops, int32_t *id);
 

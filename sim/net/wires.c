@@ -85,11 +85,11 @@ static double hop_bytes_per_s(const luo_cluster *cluster, int32_t hop)
 /* Ways of a message to or from the storage: PCIe, NIC, uplink, storage (docs/formats.md). */
 static int32_t storage_path(const luo_cluster *cluster, int32_t dev, bool away, int32_t *hop)
 {
-    const luo_device *d = &cluster->devices[dev];
-    const luo_node *node = &cluster->nodes[d->node];
+    const luo_device *device = &cluster->devices[dev];
+    const luo_node *node = &cluster->nodes[device->node];
     const int32_t nic = luo_cluster_nic(cluster, dev, dev), up = away ? 1 : 0;
     int32_t links[4], n = 0;
-    if (cluster->groups[d->group].has_pcie && nic >= 0) links[n++] = node->pcie + d->slot;
+    if (cluster->groups[device->group].has_pcie && nic >= 0) links[n++] = node->pcie + device->slot;
     if (nic >= 0) links[n++] = node->nic + nic;
     if (cluster->fabric != LUO_FABRIC_SINGLE && cluster->uplinks[node->rack] >= 0)
         links[n++] = cluster->uplinks[node->rack] +
@@ -99,18 +99,18 @@ static int32_t storage_path(const luo_cluster *cluster, int32_t dev, bool away, 
     return n;
 }
 
-static void find_path(const sim_router *router, const sim_message *m, path *p)
+static void find_path(const sim_router *router, const sim_message *message, path *p)
 {
-    *p = (path){.message = m};
-    if (m->src < 0 || m->dst < 0) {
-        const int32_t dev = m->src < 0 ? m->dst : m->src;
+    *p = (path){.message = message};
+    if (message->src < 0 || message->dst < 0) {
+        const int32_t dev = message->src < 0 ? message->dst : message->src;
         p->src = p->dst = router->net->class_of[dev];
-        p->n = storage_path(router->c, dev, m->dst < 0, p->hop);
+        p->n = storage_path(router->c, dev, message->dst < 0, p->hop);
     } else {
         luo_hop hops[LUO_PATH_MAX];
-        p->src = router->net->class_of[m->src];
-        p->dst = router->net->class_of[m->dst];
-        p->n = luo_cluster_path(router->c, m->src, m->dst, hops);
+        p->src = router->net->class_of[message->src];
+        p->dst = router->net->class_of[message->dst];
+        p->n = luo_cluster_path(router->c, message->src, message->dst, hops);
         for (int32_t i = 0; i < p->n; i++) p->hop[i] = 2 * hops[i].link + hops[i].up;
     }
     int32_t kept = 0; /* an unlimited storage is no wire */
@@ -136,8 +136,8 @@ static int32_t set_of_hops(sim_router *router, const int32_t *hop, int32_t n)
         int64_t *slot = luo_map_at(&router->set_of, k, -1);
         if (!slot) return -1;
         if (*slot >= 0) {
-            const hop_set *s = &router->sets[*slot];
-            if (s->n == n && memcmp(s->hop, hop, (size_t)n * sizeof *hop) == 0)
+            const hop_set *set = &router->sets[*slot];
+            if (set->n == n && memcmp(set->hop, hop, (size_t)n * sizeof *hop) == 0)
                 return (int32_t)*slot;
             continue;
         }
@@ -152,9 +152,9 @@ static int32_t set_of_hops(sim_router *router, const int32_t *hop, int32_t n)
     }
 }
 
-static void break_set(hop_set *s)
+static void break_set(hop_set *set)
 {
-    if (s->n > 1) s->broken = true; /* a single way is always a wire */
+    if (set->n > 1) set->broken = true; /* a single way is always a wire */
 }
 
 static void claim(sim_router *router, int32_t set)
@@ -233,11 +233,11 @@ static luo_status find_sets(sim_router *router, bunch *b)
     return LUO_OK;
 }
 
-luo_status sim_router_add(sim_router *router, const sim_message *m, int32_t n, int32_t *id)
+luo_status sim_router_add(sim_router *router, const sim_message *message, int32_t n, int32_t *id)
 {
     sim_message *copy = luo_arena_alloc(router->arena, (size_t)n * sizeof *copy);
     if (!copy) return LUO_ENOMEM;
-    if (n > 0) memcpy(copy, m, (size_t)n * sizeof *copy);
+    if (n > 0) memcpy(copy, message, (size_t)n * sizeof *copy);
     const int32_t first = router->npaths;
     for (int32_t i = 0; i < n; i++) {
         router->paths =
@@ -293,9 +293,9 @@ static void settle(sim_router *router)
 
 static int32_t new_wire(sim_router *router, const int32_t *hop, int32_t n)
 {
-    sim_wire *w = &router->wires[router->nwires];
-    *w = (sim_wire){n, hop, 0};
-    for (int32_t i = 0; i < n; i++) w->bytes_per_s += hop_bytes_per_s(router->c, hop[i]);
+    sim_wire *wire = &router->wires[router->nwires];
+    *wire = (sim_wire){n, hop, 0};
+    for (int32_t i = 0; i < n; i++) wire->bytes_per_s += hop_bytes_per_s(router->c, hop[i]);
     return router->nwires++;
 }
 
@@ -305,11 +305,11 @@ static int32_t wire_of_hop(sim_router *router, const int32_t *hop)
     return router->wire_of[*hop];
 }
 
-static int32_t wire_of_set(sim_router *router, hop_set *s)
+static int32_t wire_of_set(sim_router *router, hop_set *set)
 {
-    if (s->n == 1) return wire_of_hop(router, s->hop);
-    if (s->wire < 0) s->wire = new_wire(router, s->hop, s->n);
-    return s->wire;
+    if (set->n == 1) return wire_of_hop(router, set->hop);
+    if (set->wire < 0) set->wire = new_wire(router, set->hop, set->n);
+    return set->wire;
 }
 
 static void emit(sim_router *router, const bunch *b, const path *p, int32_t n, int32_t *wire,

@@ -12,9 +12,9 @@
 
 enum { TURNS = 64 }; /* of the rates: a course that has more is SimGrid's */
 
-static bool is_loose(const sim_step *s, int32_t wire)
+static bool is_loose(const sim_step *step, int32_t wire)
 {
-    return s->net->loose[wire] && s->grid->wire_factor[wire] >= 1;
+    return step->net->loose[wire] && step->grid->wire_factor[wire] >= 1;
 }
 
 /* ---- the course of a traffic that is alone ---- */
@@ -121,15 +121,16 @@ static void turn(fluid *x, double at)
 }
 
 /* No actor may run while one of these is at work: room and users are the step's. */
-static bool prepare(fluid *x, sim_step *s, const sim_traffic *traffic)
+static bool prepare(fluid *x, sim_step *step, const sim_traffic *traffic)
 {
     const size_t n = (size_t)traffic->nflows;
     double *at = malloc(4 * n * sizeof *at + 1);
-    *x = (fluid){s, traffic, 0, 0, at, at + n, at + 2 * n, at + 3 * n, s->room, s->users};
+    *x = (fluid){step, traffic, 0, 0, at, at + n, at + 2 * n, at + 3 * n, step->room, step->users};
     if (!at) return false;
     for (int32_t i = 0; i < traffic->nflows; i++) {
         const sim_flow *flow = &traffic->flows[i];
-        const double extra = s->links_quiet ? 0 : sim_grid_extra(s->grid, flow) * traffic->hops;
+        const double extra =
+            step->links_quiet ? 0 : sim_grid_extra(step->grid, flow) * traffic->hops;
         x->begin[i] = fmax(i > 0 ? x->begin[i - 1] : 0, flow->delay_s + extra);
         x->left[i] = sim_grid_bytes(flow, 1);
         x->end[i] = -1;
@@ -150,30 +151,30 @@ static bool run(fluid *x, double until)
 }
 
 /* Known already for the links as they are, or worked out. end NULL: it is SimGrid's. */
-static const sim_course *course_of(sim_step *s, const sim_traffic *traffic)
+static const sim_course *course_of(sim_step *step, const sim_traffic *traffic)
 {
-    sim_course *c = &s->courses[traffic - s->net->traffics];
+    sim_course *course = &step->courses[traffic - step->net->traffics];
     fluid x;
-    if (c->changes == s->grid->changes + 1) return c;
-    const size_t bytes = (size_t)traffic->nflows * sizeof *c->end;
-    if (!c->room) c->room = luo_arena_alloc(s->kept, bytes);
-    c->changes = s->grid->changes + 1;
-    c->end = NULL;
-    if (c->room && prepare(&x, s, traffic)) {
-        if (run(&x, HUGE_VAL)) c->end = memcpy(c->room, x.end, bytes);
+    if (course->changes == step->grid->changes + 1) return course;
+    const size_t bytes = (size_t)traffic->nflows * sizeof *course->end;
+    if (!course->room) course->room = luo_arena_alloc(step->kept, bytes);
+    course->changes = step->grid->changes + 1;
+    course->end = NULL;
+    if (course->room && prepare(&x, step, traffic)) {
+        if (run(&x, HUGE_VAL)) course->end = memcpy(course->room, x.end, bytes);
         free(x.begin);
     }
-    return c;
+    return course;
 }
 
 /* ---- wires of one's own ---- */
 
-static void leave(sim_step *s, const sim_transfer *transfer)
+static void leave(sim_step *step, const sim_transfer *transfer)
 {
     for (int32_t i = 0; i < transfer->traffic->nflows; i++) {
         const sim_flow *flow = &transfer->traffic->flows[i];
         for (int32_t w = 0; w < flow->nwires; w++)
-            if (s->owner[flow->wire[w]] == transfer) s->owner[flow->wire[w]] = NULL;
+            if (step->owner[flow->wire[w]] == transfer) step->owner[flow->wire[w]] = NULL;
     }
 }
 
@@ -214,9 +215,9 @@ double sim_alone_date(const sim_step *step, const sim_transfer *transfer, int32_
            transfer->factor * step->courses[transfer->traffic - step->net->traffics].end[flow];
 }
 
-void sim_alone_done(sim_step *s, sim_transfer *transfer)
+void sim_alone_done(sim_step *step, sim_transfer *transfer)
 {
-    leave(s, transfer);
+    leave(step, transfer);
     transfer->alone = false;
 }
 

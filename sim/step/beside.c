@@ -47,10 +47,10 @@ luo_status sim_beside_init(luo_arena *arena, sim_step *step)
     step->beside = LUO_NEW_N(arena, sim_beside, step->net->nclasses);
     if (!step->beside) return LUO_ENOMEM;
     for (int32_t l = 0; l < step->net->nclasses; l++) {
-        sim_beside *b = &step->beside[l];
-        b->on = slows(&step->net->classes[l], false);
-        if (b->on) b->tail = tail_of(&step->net->classes[l]);
-        any |= b->on;
+        sim_beside *beside = &step->beside[l];
+        beside->on = slows(&step->net->classes[l], false);
+        if (beside->on) beside->tail = tail_of(&step->net->classes[l]);
+        any |= beside->on;
     }
     if (!any) return LUO_OK;
     step->factors = luo_arena_new(1 << 16);
@@ -73,36 +73,39 @@ bool sim_beside_is_new(sim_step *step, const luo_world *world)
 luo_status sim_beside_begin(luo_rank *rank)
 {
     sim_step *step = rank->step;
-    sim_beside *b = rank->beside = &step->beside[rank->index];
-    if (!b->on) return LUO_OK;
-    b->span = NULL;
-    b->calls = NULL;
-    b->ncalls = b->open = 0;
-    b->until = 0;
-    if (b->factor) {
-        b->pace = LUO_NEW_N(step->arena, int32_t, rank->npaces);
-        if (!b->pace) return LUO_ENOMEM;
-        for (int32_t m = 0; m < rank->class->n; m++) b->pace[rank->pace_of[m]] = b->pace_of[m];
+    sim_beside *beside = rank->beside = &step->beside[rank->index];
+    if (!beside->on) return LUO_OK;
+    beside->span = NULL;
+    beside->calls = NULL;
+    beside->ncalls = beside->open = 0;
+    beside->until = 0;
+    if (beside->factor) {
+        beside->pace = LUO_NEW_N(step->arena, int32_t, rank->npaces);
+        if (!beside->pace) return LUO_ENOMEM;
+        for (int32_t m = 0; m < rank->class->n; m++)
+            beside->pace[rank->pace_of[m]] = beside->pace_of[m];
     }
     if (!step->forerun) return LUO_OK;
-    b->span = LUO_NEW_N(step->arena, sim_span *, step->rounds * rank->class->program->ntask);
-    return b->span ? LUO_OK : LUO_ENOMEM;
+    beside->span = LUO_NEW_N(step->arena, sim_span *, step->rounds * rank->class->program->ntask);
+    return beside->span ? LUO_OK : LUO_ENOMEM;
 }
 
 double sim_beside_factor(const luo_rank *rank, int32_t pace, int32_t task, const luo_instr *in)
 {
-    const sim_beside *b = rank->beside;
-    const double *row = b->factor ? b->factor[row_of(rank, task)] : NULL;
-    return row ? row[(in->id - segment_of(rank, task)->first) * b->npaces + b->pace[pace]] : 1;
+    const sim_beside *beside = rank->beside;
+    const double *row = beside->factor ? beside->factor[row_of(rank, task)] : NULL;
+    return row ? row[(in->id - segment_of(rank, task)->first) * beside->npaces + beside->pace[pace]]
+               : 1;
 }
 
 luo_status sim_beside_kernel(luo_rank *rank, int32_t pace, int32_t task, const luo_instr *in,
                              double start, double end)
 {
-    sim_beside *b = rank->beside;
-    if (!b->span || (task < b->tail && b->open == 0 && start >= b->until)) return LUO_OK;
+    sim_beside *beside = rank->beside;
+    if (!beside->span || (task < beside->tail && beside->open == 0 && start >= beside->until))
+        return LUO_OK;
     const luo_segment *seg = segment_of(rank, task);
-    sim_span **row = &b->span[row_of(rank, task)];
+    sim_span **row = &beside->span[row_of(rank, task)];
     if (!*row) *row = LUO_NEW_N(rank->step->arena, sim_span, seg->n * rank->npaces);
     if (!*row) return LUO_ENOMEM;
     (*row)[(in->id - seg->first) * rank->npaces + pace] = (sim_span){start, end};
@@ -116,16 +119,16 @@ void sim_beside_issued(luo_rank *rank, const sim_op *op)
 
 luo_status sim_beside_called(luo_rank *rank, const sim_op *op, double start, double end)
 {
-    sim_beside *b = rank->beside;
-    if (!b->span || op->loss <= 0) return LUO_OK;
-    const int32_t n = b->ncalls;
-    const size_t each = sizeof *b->calls;
+    sim_beside *beside = rank->beside;
+    if (!beside->span || op->loss <= 0) return LUO_OK;
+    const int32_t n = beside->ncalls;
+    const size_t each = sizeof *beside->calls;
     if ((n & (n - 1)) == 0)
-        b->calls = luo_arena_grow(rank->step->arena, b->calls, (size_t)n * each,
-                                  (size_t)(n ? 2 * n : 1) * each);
-    if (!b->calls) return LUO_ENOMEM;
-    b->calls[b->ncalls++] = (sim_loud){start, end, op->loss};
-    b->until = fmax(b->until, end);
+        beside->calls = luo_arena_grow(rank->step->arena, beside->calls, (size_t)n * each,
+                                       (size_t)(n ? 2 * n : 1) * each);
+    if (!beside->calls) return LUO_ENOMEM;
+    beside->calls[beside->ncalls++] = (sim_loud){start, end, op->loss};
+    beside->until = fmax(beside->until, end);
     return LUO_OK;
 }
 
@@ -152,30 +155,30 @@ static int by_date(const void *a, const void *b)
 }
 
 /* The largest loss of the calls that are under way at a date; *first: those before it are over. */
-static double loss_at(const sim_beside *b, double at, int32_t *first)
+static double loss_at(const sim_beside *beside, double at, int32_t *first)
 {
     double loss = 0;
-    while (*first < b->ncalls && b->calls[*first].end <= at) ++*first;
-    for (int32_t i = *first; i < b->ncalls && b->calls[i].start <= at; i++)
-        if (b->calls[i].end > at) loss = fmax(loss, b->calls[i].loss);
+    while (*first < beside->ncalls && beside->calls[*first].end <= at) ++*first;
+    for (int32_t i = *first; i < beside->ncalls && beside->calls[i].start <= at; i++)
+        if (beside->calls[i].end > at) loss = fmax(loss, beside->calls[i].loss);
     return loss;
 }
 
-static luo_status find_course(sim_step *step, sim_beside *b, course *out)
+static luo_status find_course(sim_step *step, sim_beside *beside, course *out)
 {
     int32_t first = 0;
-    const int32_t n = 2 * b->ncalls;
+    const int32_t n = 2 * beside->ncalls;
     *out = (course){n, LUO_NEW_N(step->arena, double, n), LUO_NEW_N(step->arena, double, n),
                     LUO_NEW_N(step->arena, double, n)};
     if (!out->at || !out->loss || !out->sum) return LUO_ENOMEM;
-    qsort(b->calls, (size_t)b->ncalls, sizeof *b->calls, by_start);
-    for (int32_t i = 0; i < b->ncalls; i++) {
-        out->at[2 * i] = b->calls[i].start;
-        out->at[2 * i + 1] = b->calls[i].end;
+    qsort(beside->calls, (size_t)beside->ncalls, sizeof *beside->calls, by_start);
+    for (int32_t i = 0; i < beside->ncalls; i++) {
+        out->at[2 * i] = beside->calls[i].start;
+        out->at[2 * i + 1] = beside->calls[i].end;
     }
     qsort(out->at, (size_t)n, sizeof *out->at, by_date);
     for (int32_t i = 0; i < n; i++) {
-        out->loss[i] = loss_at(b, out->at[i], &first);
+        out->loss[i] = loss_at(beside, out->at[i], &first);
         if (i > 0) out->sum[i] = out->sum[i - 1] + out->loss[i - 1] * (out->at[i] - out->at[i - 1]);
     }
     return LUO_OK;
@@ -218,18 +221,19 @@ static luo_status find_row(const luo_rank *rank, const course *c, int32_t task,
 static luo_status find_class(luo_rank *rank, bool *any)
 {
     sim_step *step = rank->step;
-    sim_beside *b = rank->beside;
+    sim_beside *beside = rank->beside;
     course c;
     const int32_t ntask = rank->class->program->ntask, n = step->rounds * ntask;
-    LUO_TRY(find_course(step, b, &c));
-    b->npaces = rank->npaces;
-    b->factor = LUO_NEW_N(step->factors, double *, n);
-    b->pace_of = LUO_NEW_N(step->factors, int32_t, rank->class->n);
-    if (!b->factor || !b->pace_of) return LUO_ENOMEM;
-    memcpy(b->pace_of, rank->pace_of, (size_t)rank->class->n * sizeof *b->pace_of);
+    LUO_TRY(find_course(step, beside, &c));
+    beside->npaces = rank->npaces;
+    beside->factor = LUO_NEW_N(step->factors, double *, n);
+    beside->pace_of = LUO_NEW_N(step->factors, int32_t, rank->class->n);
+    if (!beside->factor || !beside->pace_of) return LUO_ENOMEM;
+    memcpy(beside->pace_of, rank->pace_of, (size_t)rank->class->n * sizeof *beside->pace_of);
     for (int32_t i = 0; i < n; i++) {
-        if (b->span[i]) LUO_TRY(find_row(rank, &c, i % ntask, b->span[i], &b->factor[i]));
-        *any |= b->factor[i] != NULL;
+        if (beside->span[i])
+            LUO_TRY(find_row(rank, &c, i % ntask, beside->span[i], &beside->factor[i]));
+        *any |= beside->factor[i] != NULL;
     }
     return LUO_OK;
 }

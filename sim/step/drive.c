@@ -120,19 +120,20 @@ static bool start_flow(sim_step *step, sim_transfer *transfer, const sim_flow *f
     return true;
 }
 
-static bool wait_flow(sim_step *step, sim_transfer *t, const sim_flow *flow)
+static bool wait_flow(sim_step *step, sim_transfer *transfer, const sim_flow *flow)
 {
-    const int32_t i = t->first++;
+    const int32_t i = transfer->first++;
     bool early = true; /* a date that is reached may still differ by what the clock can't tell */
-    while (t->handed) driver_wait(t->driver);
-    while (early && t->alone && !step->stopped &&
-           sim_alone_date(step, t, i) > sim_now(step) + SIM_INSTANT) {
-        early = driver_wait_until(t->driver, sim_alone_date(step, t, i));
-        while (t->handed) driver_wait(t->driver);
+    while (transfer->handed) driver_wait(transfer->driver);
+    while (early && transfer->alone && !step->stopped &&
+           sim_alone_date(step, transfer, i) > sim_now(step) + SIM_INSTANT) {
+        early = driver_wait_until(transfer->driver, sim_alone_date(step, transfer, i));
+        while (transfer->handed) driver_wait(transfer->driver);
     }
     if (!sim_flow_carries(flow)) return true;
-    const bool known = t->comm && t->comm[i]; /* else it has ended while it was alone */
-    const sg_error_t st = known ? sg_comm_wait(t->comm[i]) : SG_OK;
+    const bool known =
+        transfer->comm && transfer->comm[i]; /* else it has ended while it was alone */
+    const sg_error_t st = known ? sg_comm_wait(transfer->comm[i]) : SG_OK;
     wire_off(step, flow);
     return st == SG_OK;
 }
@@ -477,7 +478,7 @@ void sim_transfer_begin(sim_step *step, sim_transfer *transfer)
     }
 }
 
-void sim_ring_begin(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start)
+void sim_ring_begin(sim_step *step, sim_gather *gather, const sim_traffic *traffic, double start)
 {
     const int32_t n = traffic->nflows;
     sim_ring *ring = LUO_NEW(step->arena, sim_ring);
@@ -488,11 +489,16 @@ void sim_ring_begin(sim_step *step, sim_gather *g, const sim_traffic *traffic, d
         sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
-    *ring = (sim_ring){g, n, traffic->hops, done, waiter};
+    *ring = (sim_ring){gather, n, traffic->hops, done, waiter};
     step->runs[traffic - step->net->traffics]++;
     step->in_flight += n;
-    *whole = (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,
-                            .hops = traffic->hops, .gather = g, .ring = ring, .edge = -1,
+    *whole = (sim_transfer){.traffic = traffic,
+                            .start = start,
+                            .factor = gather->factor,
+                            .hops = traffic->hops,
+                            .gather = gather,
+                            .ring = ring,
+                            .edge = -1,
                             .broken = -1};
     push_ready(step, whole);
 }

@@ -27,30 +27,30 @@ static void start_engine(void)
 }
 
 /* index: of the net, in names, which must differ. */
-static luo_status make_hosts(luo_arena *arena, int32_t index, sim_grid *g)
+static luo_status make_hosts(luo_arena *arena, int32_t index, sim_grid *grid)
 {
-    const luo_cluster *cluster = g->net->config->cluster;
+    const luo_cluster *cluster = grid->net->config->cluster;
     char name[32];
     sg_host_t *of_node = LUO_NEW_N(arena, sg_host_t, cluster->nnodes);
-    g->class = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
-    g->worker = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
-    g->share = LUO_NEW_N(arena, double, g->net->nclasses);
-    if (!of_node || !g->class || !g->worker || !g->share) return LUO_ENOMEM;
+    grid->class = LUO_NEW_N(arena, sg_host_t, grid->net->nclasses);
+    grid->worker = LUO_NEW_N(arena, sg_host_t, grid->net->nclasses);
+    grid->share = LUO_NEW_N(arena, double, grid->net->nclasses);
+    if (!of_node || !grid->class || !grid->worker || !grid->share) return LUO_ENOMEM;
     snprintf(name, sizeof name, "ctl%d", index);
-    g->control = luo_shim_host_new(name, SIM_FLOPS);
-    for (int32_t l = 0; l < g->net->nclasses; l++) {
-        const sim_class *class = &g->net->classes[l];
+    grid->control = luo_shim_host_new(name, SIM_FLOPS);
+    for (int32_t l = 0; l < grid->net->nclasses; l++) {
+        const sim_class *class = &grid->net->classes[l];
         const luo_node_group *group = &cluster->groups[class->group];
         snprintf(name, sizeof name, "lane%d.%d", index, l);
-        g->class[l] = g->worker[l] = luo_shim_host_new(name, SIM_FLOPS);
+        grid->class[l] = grid->worker[l] = luo_shim_host_new(name, SIM_FLOPS);
         if (!group->profile->cpu) continue;
         /* One host as fast as all cores, of which a rank may use one: time x max(1, busy/cores),
          * also for parts of cores. */
         snprintf(name, sizeof name, "cpu%d.%d", index, class->node);
         if (!of_node[class->node])
             of_node[class->node] = luo_shim_host_new(name, SIM_FLOPS * group->host_cores);
-        g->worker[l] = of_node[class->node];
-        g->share[l] = SIM_FLOPS * fmin(1, group->host_cores);
+        grid->worker[l] = of_node[class->node];
+        grid->share[l] = SIM_FLOPS * fmin(1, group->host_cores);
     }
     return LUO_OK;
 }
@@ -67,25 +67,25 @@ static sg_link_t link_of_wire(const sim_net *net, int32_t index, int32_t w, sg_l
     return link;
 }
 
-static luo_status make_wires(luo_arena *arena, int32_t index, sg_link_t *of_hop, sim_grid *g)
+static luo_status make_wires(luo_arena *arena, int32_t index, sg_link_t *of_hop, sim_grid *grid)
 {
-    const int32_t links = g->net->config->cluster->nlinks;
-    g->wire = LUO_NEW_N(arena, sg_link_t, g->net->nwires);
-    g->wire_factor = LUO_NEW_N(arena, double, g->net->nwires);
-    g->wire_of_hop = LUO_NEW_N(arena, int32_t, 2 * links);
-    g->factor = LUO_NEW_N(arena, double, links);
-    g->extra_s = LUO_NEW_N(arena, double, links);
-    if (!g->wire || !g->wire_factor || !g->wire_of_hop || !g->factor || !g->extra_s)
+    const int32_t links = grid->net->config->cluster->nlinks;
+    grid->wire = LUO_NEW_N(arena, sg_link_t, grid->net->nwires);
+    grid->wire_factor = LUO_NEW_N(arena, double, grid->net->nwires);
+    grid->wire_of_hop = LUO_NEW_N(arena, int32_t, 2 * links);
+    grid->factor = LUO_NEW_N(arena, double, links);
+    grid->extra_s = LUO_NEW_N(arena, double, links);
+    if (!grid->wire || !grid->wire_factor || !grid->wire_of_hop || !grid->factor || !grid->extra_s)
         return LUO_ENOMEM;
     for (int32_t l = 0; l < links; l++) {
-        g->factor[l] = 1;
-        g->wire_of_hop[2 * l] = g->wire_of_hop[2 * l + 1] = -1;
+        grid->factor[l] = 1;
+        grid->wire_of_hop[2 * l] = grid->wire_of_hop[2 * l + 1] = -1;
     }
-    for (int32_t w = 0; w < g->net->nwires; w++) {
-        const sim_wire *wire = &g->net->wires[w];
-        g->wire[w] = link_of_wire(g->net, index, w, of_hop);
-        g->wire_factor[w] = 1;
-        for (int32_t i = 0; i < wire->nways; i++) g->wire_of_hop[wire->hop[i]] = w;
+    for (int32_t w = 0; w < grid->net->nwires; w++) {
+        const sim_wire *wire = &grid->net->wires[w];
+        grid->wire[w] = link_of_wire(grid->net, index, w, of_hop);
+        grid->wire_factor[w] = 1;
+        for (int32_t i = 0; i < wire->nways; i++) grid->wire_of_hop[wire->hop[i]] = w;
     }
     return LUO_OK;
 }
@@ -106,27 +106,25 @@ luo_status sim_grid_open(luo_arena *arena, const sim_net *const *net, int32_t n,
 }
 
 /* Members of a bundle carry equal loads, so the slowest way sets the pace of all. */
-static void update_wire(sim_grid *g, int32_t w)
+static void update_wire(sim_grid *grid, int32_t w)
 {
-    const sim_wire *wire = &g->net->wires[w];
+    const sim_wire *wire = &grid->net->wires[w];
     double factor = 1;
-    for (int32_t i = 0; i < wire->nways; i++)
-        factor = fmin(factor, g->factor[wire->hop[i] / 2]);
-    if (factor == g->wire_factor[w]) return;
-    if (factor > 0)
-        sg_link_set_bandwidth(g->wire[w], wire->bytes_per_s * SIM_GRAIN * factor);
-    if ((factor > 0) != (g->wire_factor[w] > 0)) luo_shim_link_power(g->wire[w], factor > 0);
-    g->wire_factor[w] = factor;
+    for (int32_t i = 0; i < wire->nways; i++) factor = fmin(factor, grid->factor[wire->hop[i] / 2]);
+    if (factor == grid->wire_factor[w]) return;
+    if (factor > 0) sg_link_set_bandwidth(grid->wire[w], wire->bytes_per_s * SIM_GRAIN * factor);
+    if ((factor > 0) != (grid->wire_factor[w] > 0)) luo_shim_link_power(grid->wire[w], factor > 0);
+    grid->wire_factor[w] = factor;
 }
 
-void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s)
+void sim_grid_set_link(sim_grid *grid, int32_t link, double factor, double extra_s)
 {
-    g->changes += g->factor[link] != factor || g->extra_s[link] != extra_s;
-    g->extra_s[link] = extra_s;
-    if (g->factor[link] == factor) return;
-    g->factor[link] = factor;
+    grid->changes += grid->factor[link] != factor || grid->extra_s[link] != extra_s;
+    grid->extra_s[link] = extra_s;
+    if (grid->factor[link] == factor) return;
+    grid->factor[link] = factor;
     for (int32_t hop = 2 * link; hop <= 2 * link + 1; hop++)
-        if (g->wire_of_hop[hop] >= 0) update_wire(g, g->wire_of_hop[hop]);
+        if (grid->wire_of_hop[hop] >= 0) update_wire(grid, grid->wire_of_hop[hop]);
 }
 
 double sim_grid_bytes(const sim_flow *flow, double factor)
@@ -134,35 +132,35 @@ double sim_grid_bytes(const sim_flow *flow, double factor)
     return floor(fmax(1, flow->bytes * factor * SIM_GRAIN));
 }
 
-double sim_grid_room(const sim_grid *g, int32_t wire)
+double sim_grid_room(const sim_grid *grid, int32_t wire)
 {
-    return g->net->wires[wire].bytes_per_s * SIM_GRAIN * g->wire_factor[wire];
+    return grid->net->wires[wire].bytes_per_s * SIM_GRAIN * grid->wire_factor[wire];
 }
 
-sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *flow, double bytes)
+sg_comm_t sim_grid_start(const sim_grid *grid, const sim_flow *flow, double bytes)
 {
     sg_link_t links[LUO_PATH_MAX + 1];
-    for (int32_t i = 0; i < flow->nwires; i++) links[i] = g->wire[flow->wire[i]];
-    return luo_shim_flow(g->class[flow->src], g -> class[flow->dst], links, flow -> nwires,
+    for (int32_t i = 0; i < flow->nwires; i++) links[i] = grid->wire[flow->wire[i]];
+    return luo_shim_flow(grid->class[flow->src], grid -> class[flow->dst], links, flow -> nwires,
                          (uint64_t)bytes);
 }
 
-double sim_grid_extra(const sim_grid *g, const sim_flow *flow)
+double sim_grid_extra(const sim_grid *grid, const sim_flow *flow)
 {
     double sum = 0;
     for (int32_t i = 0; i < flow->nwires; i++) {
-        const sim_wire *wire = &g->net->wires[flow->wire[i]];
+        const sim_wire *wire = &grid->net->wires[flow->wire[i]];
         double worst = 0;
         for (int32_t k = 0; k < wire->nways; k++)
-            worst = fmax(worst, g->extra_s[wire->hop[k] / 2]);
+            worst = fmax(worst, grid->extra_s[wire->hop[k] / 2]);
         sum += worst;
     }
     return sum;
 }
 
-int32_t sim_grid_broken(const sim_grid *g, const sim_traffic *traffic)
+int32_t sim_grid_broken(const sim_grid *grid, const sim_traffic *traffic)
 {
     for (int32_t i = 0; i < traffic->nloads; i++)
-        if (g->factor[traffic->loads[i].hop / 2] <= 0) return traffic->loads[i].hop / 2;
+        if (grid->factor[traffic->loads[i].hop / 2] <= 0) return traffic->loads[i].hop / 2;
     return -1;
 }

@@ -29,14 +29,14 @@ typedef struct sim_grid {
  * share is one link. out: n. Errors: LUO_ENOMEM. */
 luo_status sim_grid_open(luo_arena *arena, const sim_net *const *net, int32_t n, sim_grid *out);
 /* Sets the state of a cluster link: factor of its bandwidth (0: down) and extra latency. */
-void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s);
+void sim_grid_set_link(sim_grid *grid, int32_t link, double factor, double extra_s);
 /* Bytes of SimGrid for a flow, its bytes times `factor`; what a wire lets through a second, now. */
 double sim_grid_bytes(const sim_flow *flow, double factor);
-double sim_grid_room(const sim_grid *g, int32_t wire);
+double sim_grid_room(const sim_grid *grid, int32_t wire);
 /* Starts a flow of so many bytes of SimGrid; NULL: an end is off. Pre: it has wires and bytes. */
-sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *flow, double bytes);
+sg_comm_t sim_grid_start(const sim_grid *grid, const sim_flow *flow, double bytes);
 /* Extra latency on the way of a flow, now. */
-double sim_grid_extra(const sim_grid *g, const sim_flow *flow);
+double sim_grid_extra(const sim_grid *grid, const sim_flow *flow);
 /* A link on the way of the traffic that is down now; -1: none. */
-int32_t sim_grid_broken(const sim_grid *g, const sim_traffic *traffic);
+int32_t sim_grid_broken(const sim_grid *grid, const sim_traffic *traffic);
 #endif

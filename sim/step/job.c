@@ -8,14 +8,14 @@
 
 static luo_status add_edge(sim_step *step, sim_job *from, sim_job *to)
 {
-    sim_edge *e = step->free_edges;
-    if (e)
-        step->free_edges = e->next;
+    sim_edge *edge = step->free_edges;
+    if (edge)
+        step->free_edges = edge->next;
     else
-        e = LUO_NEW(step->arena, sim_edge);
-    if (!e) return LUO_ENOMEM;
-    *e = (sim_edge){to, from->dependents};
-    from->dependents = e;
+        edge = LUO_NEW(step->arena, sim_edge);
+    if (!edge) return LUO_ENOMEM;
+    *edge = (sim_edge){to, from->dependents};
+    from->dependents = edge;
     to->waits++;
     return LUO_OK;
 }
@@ -190,12 +190,12 @@ static void finish(sim_job *job, double end)
     note_end(job);
     if (book(job) != LUO_OK || note_call(job) != LUO_OK)
         sim_step_fail(step, LUO_ENOMEM, -1, -1);
-    for (sim_edge *e = job->dependents, *next; e; e = next) {
-        next = e->next;
-        e->job->start = fmax(e->job->start, job->end);
-        if (--e->job->waits == 0) push_todo(step, e->job);
-        e->next = step->free_edges;
-        step->free_edges = e;
+    for (sim_edge *edge = job->dependents, *next; edge; edge = next) {
+        next = edge->next;
+        edge->job->start = fmax(edge->job->start, job->end);
+        if (--edge->job->waits == 0) push_todo(step, edge->job);
+        edge->next = step->free_edges;
+        step->free_edges = edge;
     }
     release(job);
 }
@@ -207,20 +207,20 @@ static sim_gather *find_gather(sim_step *step, const sim_job *job)
     sim_gather **at = &step->gathers[job->cross->rendezvous];
     for (; *at; at = &(*at)->next)
         if ((*at)->micro_batch == job->micro_batch && (*at)->of_round == job->round) return *at;
-    sim_gather *g = LUO_NEW(step->arena, sim_gather);
-    if (!g) return NULL;
-    g->rendezvous = &step->net->rendezvous_of[job->cross->rendezvous];
-    g->micro_batch = job->micro_batch;
-    g->of_round = job->round;
-    *at = g;
-    return g;
+    sim_gather *gather = LUO_NEW(step->arena, sim_gather);
+    if (!gather) return NULL;
+    gather->rendezvous = &step->net->rendezvous_of[job->cross->rendezvous];
+    gather->micro_batch = job->micro_batch;
+    gather->of_round = job->round;
+    *at = gather;
+    return gather;
 }
 
-static void forget(sim_step *step, int32_t rendezvous, sim_gather *g)
+static void forget(sim_step *step, int32_t rendezvous, sim_gather *gather)
 {
     sim_gather **at = &step->gathers[rendezvous];
-    while (*at != g) at = &(*at)->next;
-    *at = g->next;
+    while (*at != gather) at = &(*at)->next;
+    *at = gather->next;
 }
 
 void sim_transfer_new(sim_step *step, sim_transfer want)
@@ -238,73 +238,73 @@ void sim_transfer_new(sim_step *step, sim_transfer want)
     sim_transfer_begin(step, transfer);
 }
 
-static void begin_round(sim_step *step, sim_gather *g, double start)
+static void begin_round(sim_step *step, sim_gather *gather, double start)
 {
-    const sim_traffic *traffic = &step->net->traffics[g->jobs->cross->traffic[g->round]];
+    const sim_traffic *traffic = &step->net->traffics[gather->jobs->cross->traffic[gather->round]];
     const bool steps = sim_step_comm(step) == LUO_COMM_MESSAGE && traffic->ring > 0;
     if (steps && traffic->nthreads == 0) step->flow_instead += traffic->ring > SIM_MESSAGE_MAX;
     if (traffic->nthreads > 0)
-        sim_talk_gather(step, g, traffic, start);
+        sim_talk_gather(step, gather, traffic, start);
     else if (steps && traffic->ring <= SIM_MESSAGE_MAX)
-        sim_ring_begin(step, g, traffic, start);
+        sim_ring_begin(step, gather, traffic, start);
     else
         sim_transfer_new(step, (sim_transfer){.traffic = traffic,
                                               .start = start,
-                                              .factor = g->factor,
+                                              .factor = gather->factor,
                                               .hops = traffic->hops,
-                                              .gather = g,
+                                              .gather = gather,
                                               .broken = -1});
 }
 
-void sim_gather_done(sim_gather *g, double start, double end)
+void sim_gather_done(sim_gather *gather, double start, double end)
 {
-    sim_step *step = g->jobs->rank->step;
-    if (g->round == 0) g->start = start;
-    if (++g->round < g->jobs->cross->ntraffics) {
-        begin_round(step, g, end);
+    sim_step *step = gather->jobs->rank->step;
+    if (gather->round == 0) gather->start = start;
+    if (++gather->round < gather->jobs->cross->ntraffics) {
+        begin_round(step, gather, end);
         return;
     }
-    for (sim_job *job = g->jobs, *next; job; job = next) {
+    for (sim_job *job = gather->jobs, *next; job; job = next) {
         next = job->next_gathered;
-        job->moved_s = g->start;
+        job->moved_s = gather->start;
         finish(job, end);
     }
     sim_jobs_start(step);
 }
 
 /* Noise of a collective: that of its first class. */
-static double factor_of(const sim_gather *g)
+static double factor_of(const sim_gather *gather)
 {
-    const sim_job *first = g->jobs;
-    for (const sim_job *job = g->jobs; job; job = job->next_gathered)
+    const sim_job *first = gather->jobs;
+    for (const sim_job *job = gather->jobs; job; job = job->next_gathered)
         if (job->rank->index < first->rank->index) first = job;
     return first->factor;
 }
 
 static void arrive(sim_step *step, sim_job *job)
 {
-    sim_gather *g = find_gather(step, job);
-    if (!g) {
+    sim_gather *gather = find_gather(step, job);
+    if (!gather) {
         sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
-    if (g->jobs && (g->jobs->instr->bytes != job->instr->bytes ||
-                    g->jobs->instr->coll != job->instr->coll)) {
-        g->mismatch = true; /* a real library would hang or worse; here it hangs */
+    if (gather->jobs && (gather->jobs->instr->bytes != job->instr->bytes ||
+                         gather->jobs->instr->coll != job->instr->coll)) {
+        gather->mismatch = true; /* a real library would hang or worse; here it hangs */
         if (!step->mismatch) {
             step->mismatch = job;
-            step->mismatch_peer = g->jobs->rank->class->program->device;
+            step->mismatch_peer = gather->jobs->rank->class->program->device;
         }
     }
-    job->next_gathered = g->jobs;
-    g->jobs = job;
-    g->start = fmax(g->start, job->start);
-    if (++g->narrived < g->rendezvous->nclasses || g->rendezvous->missing_device >= 0 ||
-        g->mismatch)
+    job->next_gathered = gather->jobs;
+    gather->jobs = job;
+    gather->start = fmax(gather->start, job->start);
+    if (++gather->narrived < gather->rendezvous->nclasses ||
+        gather->rendezvous->missing_device >= 0 || gather->mismatch)
         return;
-    forget(step, job->cross->rendezvous, g);
-    g->factor = factor_of(g);
-    begin_round(step, g, g->start);
+    forget(step, job->cross->rendezvous, gather);
+    gather->factor = factor_of(gather);
+    begin_round(step, gather, gather->start);
 }
 
 /* ---- messages ---- */
@@ -328,12 +328,12 @@ static void mismatch(sim_step *step, const sim_job *receiver, int32_t channel)
 static sim_mail *match(sim_step *step, int32_t channel, const sim_job *job, bool receiver)
 {
     for (sim_mail **at = &step->mail[channel]; *at; at = &(*at)->next) {
-        sim_mail *m = *at;
-        if (m->micro_batch != job->micro_batch || m->round != job->round ||
-            (m->receiver != NULL) != receiver)
+        sim_mail *mail = *at;
+        if (mail->micro_batch != job->micro_batch || mail->round != job->round ||
+            (mail->receiver != NULL) != receiver)
             continue;
-        *at = m->next;
-        return m;
+        *at = mail->next;
+        return mail;
     }
     return NULL;
 }
@@ -350,25 +350,27 @@ static void leave(sim_step *step, int32_t channel, sim_mail want)
 
 static void receive(sim_step *step, sim_job *job, const sim_post *post)
 {
-    sim_mail *m = match(step, post->channel, job, false);
-    if (!m)
+    sim_mail *mail = match(step, post->channel, job, false);
+    if (!mail)
         leave(step, post->channel,
               (sim_mail){job->micro_batch, job->round, post->bytes, job, 0, 0, NULL});
-    else if (m->bytes != post->bytes)
+    else if (mail->bytes != post->bytes)
         mismatch(step, job, post->channel);
-    else part_done(job, m->from, m->at);
+    else
+        part_done(job, mail->from, mail->at);
 }
 
 static void deliver(sim_step *step, const sim_job *from, const sim_post *post, double first,
                     double last)
 {
-    sim_mail *m = match(step, post->channel, from, true);
-    if (!m)
+    sim_mail *mail = match(step, post->channel, from, true);
+    if (!mail)
         leave(step, post->channel,
               (sim_mail){from->micro_batch, from->round, post->bytes, NULL, first, last, NULL});
-    else if (m->bytes != post->bytes)
-        mismatch(step, m->receiver, post->channel);
-    else part_done(m->receiver, first, last);
+    else if (mail->bytes != post->bytes)
+        mismatch(step, mail->receiver, post->channel);
+    else
+        part_done(mail->receiver, first, last);
 }
 
 void sim_message_done(sim_transfer *transfer, double end)

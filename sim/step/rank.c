@@ -85,9 +85,9 @@ static bool takes_part(const sim_step *step, const sim_job *job)
 {
     if (job->op->what < SIM_MEET) return false;
     if (job->op->what == SIM_MEET) {
-        const sim_rendezvous *m = &step->net->rendezvous_of[job->cross->rendezvous];
-        for (int32_t i = 0; i < m->nclasses; i++)
-            if (m->class[i] == step->failed_class) return true;
+        const sim_rendezvous *rendezvous = &step->net->rendezvous_of[job->cross->rendezvous];
+        for (int32_t i = 0; i < rendezvous->nclasses; i++)
+            if (rendezvous->class[i] == step->failed_class) return true;
         return false;
     }
     for (int32_t i = 0; i < job->cross->nout; i++)
@@ -123,28 +123,30 @@ luo_status sim_rank_status(const luo_rank *rank, const sim_job *job)
 
 /* ---- records ---- */
 
-sim_record *sim_record_new(luo_rank *rank, sim_pace *c, int32_t task, int32_t instr)
+sim_record *sim_record_new(luo_rank *rank, sim_pace *pace, int32_t task, int32_t instr)
 {
     sim_record *record = LUO_NEW(rank->step->arena, sim_record);
     if (!record) return NULL;
     *record = (sim_record){task, instr, LUO_OK, 0, 0, NULL};
-    if (c->last) c->last->next = record;
-    else c->first = record;
-    c->last = record;
-    c->nrecords++;
+    if (pace->last)
+        pace->last->next = record;
+    else
+        pace->first = record;
+    pace->last = record;
+    pace->nrecords++;
     return record;
 }
 
-static luo_status note(luo_rank *rank, sim_pace *c, int32_t task, const luo_instr *in,
+static luo_status note(luo_rank *rank, sim_pace *pace, int32_t task, const luo_instr *in,
                        const sim_op *op, double start, double end)
 {
     const int32_t tag = op->what == SIM_INSIDE ? in->id : -1;
     if (!rank->told) return LUO_OK;
-    LUO_TRY(
-        luo_ledger_add(&c->ledger, (luo_part)op->part, start - rank->base, end - rank->base, tag));
+    LUO_TRY(luo_ledger_add(&pace->ledger, (luo_part)op->part, start - rank->base, end - rank->base,
+                           tag));
     if (!rank->step->trace) return LUO_OK;
-    sim_record *record = rank->records ? rank->records[c - rank->paces] : NULL;
-    if (!record) record = sim_record_new(rank, c, task, in->id);
+    sim_record *record = rank->records ? rank->records[pace - rank->paces] : NULL;
+    if (!record) record = sim_record_new(rank, pace, task, in->id);
     if (!record) return LUO_ENOMEM;
     record->start = start;
     record->end = end;
@@ -209,17 +211,17 @@ static luo_status compute(luo_rank *rank, int32_t task, const luo_instr *in, con
     *last = 0;
     ready = later(ready, rank->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
     for (int32_t k = 0; k < rank->npaces; k++) {
-        sim_pace *c = &rank->paces[k];
-        const double seconds = kernel_s(rank, k, task, in, op), start = later(c->clock, ready);
+        sim_pace *pace = &rank->paces[k];
+        const double seconds = kernel_s(rank, k, task, in, op), start = later(pace->clock, ready);
         const double work = seconds * draw_work(rank, k, task, in);
-        const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
-                                          : sim_timeline_end(&c->slow, start, work);
-        c->clock = end;
-        if (rank->told) c->predicted_s += seconds;
-        if (rank->told) c->compute_s += end - start;
+        const double end = pace->slow.n == 1 ? start + work * pace->slow.value[0]
+                                             : sim_timeline_end(&pace->slow, start, work);
+        pace->clock = end;
+        if (rank->told) pace->predicted_s += seconds;
+        if (rank->told) pace->compute_s += end - start;
         LUO_TRY(sim_beside_kernel(rank, k, task, in, start, end));
         *last = later(*last, end);
-        LUO_TRY(note(rank, c, task, in, op, start, end));
+        LUO_TRY(note(rank, pace, task, in, op, start, end));
     }
     return LUO_OK;
 }
@@ -270,13 +272,13 @@ luo_status sim_work_here(luo_rank *rank, int32_t task, const luo_instr *in, cons
 /* A slowdown that changes in the middle takes what is left and starts it anew. */
 luo_status sim_run_execution(luo_rank *rank, const sim_timeline *slow, double work)
 {
-    const sim_grid *g = rank->step->grid;
+    const sim_grid *grid = rank->step->grid;
     while (work > 0 && !rank->step->stopped) {
         const double now = sim_now(rank->step), x = slow ? sim_timeline_value(slow, now) : 1;
         const double next = slow ? sim_timeline_next(slow, now) : HUGE_VAL;
         sg_exec_t e = sg_actor_exec_init(work * x * SIM_FLOPS);
-        sg_exec_set_host(e, g->worker[rank->index]);
-        if (g->share[rank->index] > 0) sg_exec_set_bound(e, g->share[rank->index]);
+        sg_exec_set_host(e, grid->worker[rank->index]);
+        if (grid->share[rank->index] > 0) sg_exec_set_bound(e, grid->share[rank->index]);
         sg_exec_start(e);
         const sg_error_t st = next < HUGE_VAL ? sg_exec_wait_for(e, next - now) : sg_exec_wait(e);
         if (st == SG_OK) break;
@@ -302,7 +304,7 @@ static luo_status run_paced(luo_rank *rank, const sim_timeline *slow, double wor
 luo_status sim_execute(sim_job *job, double *end)
 {
     luo_rank *rank = job->rank;
-    sim_pace *c = &rank->paces[0]; /* such a class has one member */
+    sim_pace *pace = &rank->paces[0]; /* such a class has one member */
     const bool own = job->op->fifo == LUO_STREAM_COMPUTE;
     sim_sleep_until(rank->step, job->start);
     const double start = sim_now(rank->step);
@@ -311,17 +313,17 @@ luo_status sim_execute(sim_job *job, double *end)
         job->factor * (own ? kernel_s(rank, 0, job->task, job->instr, job->op)
                            : work_s(rank, job->instr, job->op));
     if (rank->class->thread)
-        LUO_TRY(run_paced(rank, &c->slow, work, &spent));
+        LUO_TRY(run_paced(rank, &pace->slow, work, &spent));
     else
-        LUO_TRY(sim_run_execution(rank, &c->slow, work));
+        LUO_TRY(sim_run_execution(rank, &pace->slow, work));
     *end = sim_now(rank->step);
     const bool told = rank->told;
     rank->told = job->round == rank->step->rounds - 1;
-    if (own) c->clock = *end;
+    if (own) pace->clock = *end;
     if (own) LUO_TRY(sim_beside_kernel(rank, 0, job->task, job->instr, start, *end));
-    if (own && rank->told) c->compute_s += rank->class->thread ? spent : *end - start;
+    if (own && rank->told) pace->compute_s += rank->class->thread ? spent : *end - start;
     rank->records = job->records;
-    const luo_status st = note(rank, c, job->task, job->instr, job->op, start, *end);
+    const luo_status st = note(rank, pace, job->task, job->instr, job->op, start, *end);
     rank->records = NULL;
     rank->told = told;
     return st;

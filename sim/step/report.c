@@ -8,15 +8,16 @@
 #include "sim/net/traffic.h"
 #include "sim/step/death.h"
 
-static luo_status alloc_reply(sim_step *step, sim_reply *r)
+static luo_status alloc_reply(sim_step *step, sim_reply *reply)
 {
     const sim_net *net = step->net;
-    r->parts = LUO_NEW_N(step->arena, luo_parts, net->set->n);
-    r->compute_s = LUO_NEW_N(step->arena, double, net->set->n);
-    r->predicted_s = LUO_NEW_N(step->arena, double, net->set->n);
-    r->links = LUO_NEW_N(step->arena, luo_link_use, net->config->cluster->nlinks);
-    r->comm = LUO_NEW_N(step->arena, luo_comm_use, net->nrows);
-    const bool ok = r->parts && r->compute_s && r->predicted_s && r->links && r->comm;
+    reply->parts = LUO_NEW_N(step->arena, luo_parts, net->set->n);
+    reply->compute_s = LUO_NEW_N(step->arena, double, net->set->n);
+    reply->predicted_s = LUO_NEW_N(step->arena, double, net->set->n);
+    reply->links = LUO_NEW_N(step->arena, luo_link_use, net->config->cluster->nlinks);
+    reply->comm = LUO_NEW_N(step->arena, luo_comm_use, net->nrows);
+    const bool ok =
+        reply->parts && reply->compute_s && reply->predicted_s && reply->links && reply->comm;
     return ok ? LUO_OK : LUO_ENOMEM;
 }
 
@@ -25,17 +26,17 @@ static luo_status alloc_reply(sim_step *step, sim_reply *r)
 static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, const luo_instr *in,
                     const sim_tally *tally, double exposed)
 {
-    luo_comm_use *u = &comm[row];
+    luo_comm_use *use = &comm[row];
     const sim_row *r = &net->rows[row];
-    u->group = r->group;
-    u->exchange = r->exchange;
-    u->coll = r->coll;
-    u->stream = r->stream;
-    u->devices = r->devices;
-    u->calls += tally->calls;
-    u->bytes += tally->calls * sim_bytes(net, in, in->bytes);
-    u->busy_s += tally->busy_s;
-    u->exposed_s += exposed;
+    use->group = r->group;
+    use->exchange = r->exchange;
+    use->coll = r->coll;
+    use->stream = r->stream;
+    use->devices = r->devices;
+    use->calls += tally->calls;
+    use->bytes += tally->calls * sim_bytes(net, in, in->bytes);
+    use->busy_s += tally->busy_s;
+    use->exposed_s += exposed;
 }
 
 /* A collective is told by the first device of its group, a message by its sender. */
@@ -83,30 +84,30 @@ static luo_status report_rank(sim_step *step, const luo_rank *rank, sim_reply *o
 
 /* ---- links ---- */
 
-luo_status sim_unit_init(luo_arena *arena, const sim_net *net, sim_unit_loads *u)
+luo_status sim_unit_init(luo_arena *arena, const sim_net *net, sim_unit_loads *loads)
 {
-    u->arena = arena;
-    u->of = LUO_NEW_N(arena, struct sim_unit, net->set->ngroups * 5);
-    return u->of ? LUO_OK : LUO_ENOMEM;
+    loads->arena = arena;
+    loads->of = LUO_NEW_N(arena, struct sim_unit, net->set->ngroups * 5);
+    return loads->of ? LUO_OK : LUO_ENOMEM;
 }
 
 /* Inside a node all flows of a collective carry the same payload. */
-static luo_status make_unit(const sim_net *net, sim_unit_loads *u, int32_t group, int coll,
+static luo_status make_unit(const sim_net *net, sim_unit_loads *loads, int32_t group, int coll,
                             luo_arena *scratch)
 {
     const luo_group *g = &net->set->groups[group];
-    struct sim_unit *unit = &u->of[group * 5 + coll];
-    luo_flow *f = NULL;
+    struct sim_unit *unit = &loads->of[group * 5 + coll];
+    luo_flow *flow = NULL;
     int32_t n = 0, count = 0;
     unit->known = true;
-    if (luo_cost_flow(scratch, &net->cost, coll, g->dev, g->n, 1 << 30, &f, &n, NULL) != LUO_OK)
+    if (luo_cost_flow(scratch, &net->cost, coll, g->dev, g->n, 1 << 30, &flow, &n, NULL) != LUO_OK)
         return LUO_OK; /* it has cost something before, so it will not fail now */
-    sim_load *at = LUO_NEW_N(u->arena, sim_load, (size_t)n * LUO_PATH_MAX);
+    sim_load *at = LUO_NEW_N(loads->arena, sim_load, (size_t)n * LUO_PATH_MAX);
     if (!at) return LUO_ENOMEM;
     const double each = luo_cost_volume(coll, g->n) / (coll == LUO_COLL_A2A ? g->n - 1 : 1);
     for (int32_t i = 0; i < n; i++) {
         luo_hop hops[LUO_PATH_MAX];
-        const int32_t len = luo_cluster_path(net->config->cluster, f[i].src, f[i].dst, hops);
+        const int32_t len = luo_cluster_path(net->config->cluster, flow[i].src, flow[i].dst, hops);
         for (int32_t h = 0; h < len; h++)
             at[count++] = (sim_load){2 * hops[h].link + hops[h].up, each};
     }
@@ -117,16 +118,16 @@ static luo_status make_unit(const sim_net *net, sim_unit_loads *u, int32_t group
 
 static void add_hop(luo_link_use *links, int32_t hop, double bytes, double busy)
 {
-    luo_link_use *l = &links[hop / 2];
-    *(hop % 2 ? &l->bytes_up : &l->bytes_down) += bytes;
-    *(hop % 2 ? &l->busy_up_s : &l->busy_down_s) += busy;
+    luo_link_use *use = &links[hop / 2];
+    *(hop % 2 ? &use->bytes_up : &use->bytes_down) += bytes;
+    *(hop % 2 ? &use->busy_up_s : &use->busy_down_s) += busy;
 }
 
 typedef struct inside { /* collectives inside classes, per group and kind */
     double *bytes, *busy_s;
 } inside;
 
-static void see_messages(const luo_rank *rank, const luo_instr *in, const sim_tally *t,
+static void see_messages(const luo_rank *rank, const luo_instr *in, const sim_tally *tally,
                          luo_link_use *links)
 {
     const sim_net *net = rank->step->net;
@@ -140,15 +141,15 @@ static void see_messages(const luo_rank *rank, const luo_instr *in, const sim_ta
                                  slot->message[k].peer, hops);
             for (int32_t h = 0; h < n; h++)
                 add_hop(links, 2 * hops[h].link + hops[h].up,
-                        (double)(t->calls * sim_bytes(net, in, slot->message[k].bytes)),
-                        t->busy_s);
+                        (double)(tally->calls * sim_bytes(net, in, slot->message[k].bytes)),
+                        tally->busy_s);
         }
     }
 }
 
 /* Pieces of a grouped collective are of unlike lengths: they are told one by one. */
-static luo_status see_grouped(const sim_step *step, const luo_cost_call *call, const sim_tally *t,
-                              luo_link_use *links)
+static luo_status see_grouped(const sim_step *step, const luo_cost_call *call,
+                              const sim_tally *tally, luo_link_use *links)
 {
     const luo_cluster *cluster = step->net->config->cluster;
     const size_t mark = luo_arena_mark(step->arena);
@@ -156,16 +157,16 @@ static luo_status see_grouped(const sim_step *step, const luo_cost_call *call, c
     if (!room) return LUO_ENOMEM;
     for (int32_t i = 0; i < luo_cost_call_parts(call); i++) {
         const luo_cost_part part = luo_cost_call_part(call, i, room);
-        const double bytes = (double)(t->calls * part.bytes);
-        const double busy = t->busy_s * (double)part.bytes / (double)call->bytes;
-        luo_flow *f = NULL;
+        const double bytes = (double)(tally->calls * part.bytes);
+        const double busy = tally->busy_s * (double)part.bytes / (double)call->bytes;
+        luo_flow *flow = NULL;
         int32_t n = 0;
         if (luo_cost_flow(step->arena, &step->net->cost, part.coll, part.dev, call->n, part.bytes,
-                          &f, &n, NULL) != LUO_OK)
+                          &flow, &n, NULL) != LUO_OK)
             continue; /* it has cost something before, so it will not fail now */
         for (int32_t k = 0; k < n; k++) {
             luo_hop hops[LUO_PATH_MAX];
-            const int32_t len = luo_cluster_path(cluster, f[k].src, f[k].dst, hops);
+            const int32_t len = luo_cluster_path(cluster, flow[k].src, flow[k].dst, hops);
             for (int32_t h = 0; h < len; h++)
                 add_hop(links, 2 * hops[h].link + (hops[h].up != part.reversed), bytes, busy);
         }
@@ -179,10 +180,11 @@ static luo_status see_inside(const luo_rank *rank, inside *in, luo_link_use *lin
     const sim_net *net = rank->step->net;
     for (int32_t i = 0; i < rank->class->role->ninstr; i++) {
         const luo_instr *instr = &rank->class->role->instr[i];
-        const sim_tally *t = &rank->tally[i];
-        if (rank->class->ops[i].what != SIM_INSIDE || t->calls == 0 || instr->slot < 0) continue;
+        const sim_tally *tally = &rank->tally[i];
+        if (rank->class->ops[i].what != SIM_INSIDE || tally->calls == 0 || instr->slot < 0)
+            continue;
         if (instr->kind == LUO_INSTR_P2P) {
-            see_messages(rank, instr, t, links);
+            see_messages(rank, instr, tally, links);
             continue;
         }
         int32_t last = -1;
@@ -192,12 +194,12 @@ static luo_status see_inside(const luo_rank *rank, inside *in, luo_link_use *lin
             if (slot->group == last) continue;
             last = slot->group;
             if (call.variant == LUO_COLL_GROUPED) {
-                LUO_TRY(see_grouped(rank->step, &call, t, links));
+                LUO_TRY(see_grouped(rank->step, &call, tally, links));
                 continue;
             }
             in->bytes[slot->group * 5 + instr->coll] +=
-                (double)(t->calls * luo_cost_call_bytes(&call));
-            in->busy_s[slot->group * 5 + instr->coll] += t->busy_s;
+                (double)(tally->calls * luo_cost_call_bytes(&call));
+            in->busy_s[slot->group * 5 + instr->coll] += tally->busy_s;
         }
     }
     return LUO_OK;
@@ -264,15 +266,15 @@ static void cut_jobs(const sim_step *step, const luo_rank *rank)
         }
 }
 
-static bool keep_record(const sim_step *step, const sim_record *r, luo_op_record *out)
+static bool keep_record(const sim_step *step, const sim_record *record, luo_op_record *out)
 {
-    if (step->stopped && r->start >= step->end) return false;
-    out->task = r->task;
-    out->instr = r->instr;
-    out->start_s = r->start;
-    out->end_s = r->end;
-    out->status = (luo_status)r->status;
-    if (!step->stopped || r->end <= step->end) return true;
+    if (step->stopped && record->start >= step->end) return false;
+    out->task = record->task;
+    out->instr = record->instr;
+    out->start_s = record->start;
+    out->end_s = record->end;
+    out->status = (luo_status)record->status;
+    if (!step->stopped || record->end <= step->end) return true;
     out->end_s = step->end;
     if (out->status == LUO_OK) out->status = LUO_ECANCELED;
     return true;
@@ -304,9 +306,9 @@ static luo_status report_records(sim_step *step, sim_reply *out)
     out->records = luo_arena_alloc(step->arena, (size_t)most * sizeof *out->records);
     if (!out->records) return LUO_ENOMEM;
     for (int32_t i = 0; i < step->net->set->n; i++)
-        for (const sim_record *r = pace_of[i]->first; r; r = r->next) {
+        for (const sim_record *record = pace_of[i]->first; record; record = record->next) {
             out->records[n].device = step->net->set->at[i].device;
-            if (!keep_record(step, r, &out->records[n])) continue;
+            if (!keep_record(step, record, &out->records[n])) continue;
             out->records[n].start_s = fmax(0, out->records[n].start_s - first);
             out->records[n++].end_s -= first;
         }
@@ -331,20 +333,23 @@ static void drop_unused_rows(sim_reply *out, int32_t nrows)
         if (out->comm[i].calls > 0) out->comm[out->head.ncomm++] = out->comm[i];
 }
 
-luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out)
+luo_status sim_report(sim_step *step, sim_unit_loads *units, sim_reply *out)
 {
-    *out = (sim_reply){.head = {.status = (int32_t)s->st, .failed_device = s->failed_device,
-                                .failed_link = s->failed_link, .n = s->net->set->n,
-                                .nlinks = s->net->config->cluster->nlinks,
-                                .end_s = fmax(0, s->end - s->before),
-                                .before_s = s->before,
-                                .closed_instead = s->closed_instead,
-                                .flow_instead = s->flow_instead}};
-    LUO_TRY(alloc_reply(s, out));
-    for (int32_t l = 0; l < s->net->nclasses; l++) LUO_TRY(report_rank(s, &s->ranks[l], out));
-    LUO_TRY(report_links(s, units, out->links));
-    if (s->trace) LUO_TRY(report_records(s, out));
-    drop_unused_rows(out, s->net->nrows);
-    if (s->st != LUO_OK) describe_failure(s, &out->head);
+    *out = (sim_reply){.head = {.status = (int32_t)step->st,
+                                .failed_device = step->failed_device,
+                                .failed_link = step->failed_link,
+                                .n = step->net->set->n,
+                                .nlinks = step->net->config->cluster->nlinks,
+                                .end_s = fmax(0, step->end - step->before),
+                                .before_s = step->before,
+                                .closed_instead = step->closed_instead,
+                                .flow_instead = step->flow_instead}};
+    LUO_TRY(alloc_reply(step, out));
+    for (int32_t l = 0; l < step->net->nclasses; l++)
+        LUO_TRY(report_rank(step, &step->ranks[l], out));
+    LUO_TRY(report_links(step, units, out->links));
+    if (step->trace) LUO_TRY(report_records(step, out));
+    drop_unused_rows(out, step->net->nrows);
+    if (step->st != LUO_OK) describe_failure(step, &out->head);
     return LUO_OK;
 }

@@ -30,9 +30,9 @@ typedef struct sim_unit_loads {
         const sim_load *at;
     } *of; /* [group * 5 + coll] */
 } sim_unit_loads;
-luo_status sim_unit_init(luo_arena *arena, const sim_net *net, sim_unit_loads *u);
+luo_status sim_unit_init(luo_arena *arena, const sim_net *net, sim_unit_loads *loads);
 
 /* The outcome of the step last run. The arrays belong to the step's arena.
  * Errors: LUO_ENOMEM. Cost: O(busy intervals + devices * communicating instructions + links). */
-luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out);
+luo_status sim_report(sim_step *step, sim_unit_loads *units, sim_reply *out);
 #endif

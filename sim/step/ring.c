@@ -33,62 +33,65 @@ static pace pace_of(const sim_step *step, const sim_transfer *transfer, const si
     return p;
 }
 
-static bool open_trip(round_trip *x, const sim_step *step, const sim_transfer *transfer)
+static bool open_trip(round_trip *trip, const sim_step *step, const sim_transfer *transfer)
 {
     const int32_t n = transfer->traffic->nflows;
-    *x = (round_trip){n, transfer->ring->steps, malloc((size_t)n * sizeof *x->pace),
-                      calloc((size_t)n, sizeof *x->end), calloc((size_t)n, sizeof *x->next)};
-    if (!x->pace || !x->end || !x->next) return false;
+    *trip =
+        (round_trip){n, transfer->ring->steps, malloc((size_t)n * sizeof *trip->pace),
+                     calloc((size_t)n, sizeof *trip->end), calloc((size_t)n, sizeof *trip->next)};
+    if (!trip->pace || !trip->end || !trip->next) return false;
     for (int32_t e = 0; e < n; e++)
-        x->pace[e] = pace_of(step, transfer, &transfer->traffic->flows[e]);
+        trip->pace[e] = pace_of(step, transfer, &transfer->traffic->flows[e]);
     return true;
 }
 
-static void close_trip(round_trip *x)
+static void close_trip(round_trip *trip)
 {
-    free(x->pace);
-    free(x->end);
-    free(x->next);
+    free(trip->pace);
+    free(trip->end);
+    free(trip->next);
 }
 
 /* Dates at which edges begin their next step. */
-static double begins(const round_trip *x, int32_t e)
+static double begins(const round_trip *trip, int32_t e)
 {
-    return fmax(x->end[e], x->end[e > 0 ? e - 1 : x->n - 1]);
+    return fmax(trip->end[e], trip->end[e > 0 ? e - 1 : trip->n - 1]);
 }
 
-static void advance(round_trip *x)
+static void advance(round_trip *trip)
 {
-    for (int32_t e = 0; e < x->n; e++)
-        x->next[e] = begins(x, e) + x->pace[e].delay_s + x->pace[e].move_s;
-    double *was = x->end;
-    x->end = x->next;
-    x->next = was;
+    for (int32_t e = 0; e < trip->n; e++)
+        trip->next[e] = begins(trip, e) + trip->pace[e].delay_s + trip->pace[e].move_s;
+    double *was = trip->end;
+    trip->end = trip->next;
+    trip->next = was;
 }
 
 /* No wire is passed by two edges. No actor may run meanwhile: users is the step's. */
-static bool edges_part(sim_step *s, const sim_traffic *traffic)
+static bool edges_part(sim_step *step, const sim_traffic *traffic)
 {
     bool apart = true;
     for (int pass = 0; pass < 2; pass++)
         for (int32_t e = 0; e < traffic->nflows; e++)
             for (int32_t w = 0; w < traffic->flows[e].nwires; w++) {
                 const int32_t wire = traffic->flows[e].wire[w];
-                if (pass == 0) s->users[wire] = 0;
-                else if (s->users[wire]++ > 0) apart = false;
+                if (pass == 0)
+                    step->users[wire] = 0;
+                else if (step->users[wire]++ > 0)
+                    apart = false;
             }
     return apart;
 }
 
 bool sim_ring_alone(sim_step *step, sim_transfer *transfer, double *end_s)
 {
-    round_trip x;
+    round_trip trip;
     if (!edges_part(step, transfer->traffic) || !sim_alone_take(step, transfer)) return false;
-    const bool known = open_trip(&x, step, transfer);
+    const bool known = open_trip(&trip, step, transfer);
     *end_s = 0;
-    for (int32_t k = 0; known && k < x.steps; k++) advance(&x);
-    for (int32_t e = 0; known && e < x.n; e++) *end_s = fmax(*end_s, x.end[e]);
-    close_trip(&x);
+    for (int32_t k = 0; known && k < trip.steps; k++) advance(&trip);
+    for (int32_t e = 0; known && e < trip.n; e++) *end_s = fmax(*end_s, trip.end[e]);
+    close_trip(&trip);
     if (!known) sim_alone_done(step, transfer);
     return known;
 }
@@ -108,27 +111,27 @@ static void was_busy(sim_step *step, const sim_flow *flow, double seconds)
 }
 
 /* On wires that others pass as well, since nobody holds them up there, both count. */
-bool sim_ring_stand(sim_step *step, const sim_transfer *t, double at, sim_edge_left *left)
+bool sim_ring_stand(sim_step *step, const sim_transfer *transfer, double at, sim_edge_left *left)
 {
-    round_trip x;
-    sim_ring *ring = t->ring;
-    const bool known = open_trip(&x, step, t);
-    for (int32_t e = 0; known && e < x.n; e++) ring->done[e] = 0;
-    for (int32_t k = 0; known && k < x.steps; k++) {
-        for (int32_t e = 0; e < x.n; e++) {
-            const pace *p = &x.pace[e];
-            const double begun = begins(&x, e);
+    round_trip trip;
+    sim_ring *ring = transfer->ring;
+    const bool known = open_trip(&trip, step, transfer);
+    for (int32_t e = 0; known && e < trip.n; e++) ring->done[e] = 0;
+    for (int32_t k = 0; known && k < trip.steps; k++) {
+        for (int32_t e = 0; e < trip.n; e++) {
+            const pace *p = &trip.pace[e];
+            const double begun = begins(&trip, e);
             if (ring->done[e] < k) continue; /* stands before */
             if (begun + p->delay_s + p->move_s <= at) ring->done[e]++;
             else left[e] = begun <= at ? left_of(p, begun, at) : (sim_edge_left){-1, 1};
         }
-        advance(&x);
+        advance(&trip);
     }
-    for (int32_t e = 0; known && e < x.n; e++) {
-        const bool under_hop = ring->done[e] < x.steps && left[e].delay_s >= 0;
+    for (int32_t e = 0; known && e < trip.n; e++) {
+        const bool under_hop = ring->done[e] < trip.steps && left[e].delay_s >= 0;
         const double part = under_hop ? 1 - left[e].part : 0;
-        was_busy(step, &t->traffic->flows[e], (ring->done[e] + part) * x.pace[e].move_s);
+        was_busy(step, &transfer->traffic->flows[e], (ring->done[e] + part) * trip.pace[e].move_s);
     }
-    close_trip(&x);
+    close_trip(&trip);
     return known;
 }

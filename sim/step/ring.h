@@ -9,7 +9,7 @@
 bool sim_ring_alone(sim_step *step, sim_transfer *transfer, double *end_s);
 
 /* Where the edges of a ring that was alone stand `at` seconds after its start: steps done go into
- * t->ring, what is left of the steps under way into left[0..n); the bytes that moved are counted.
- * False: out of memory. */
-bool sim_ring_stand(sim_step *step, const sim_transfer *t, double at, sim_edge_left *left);
+ * transfer->ring, what is left of the steps under way into left[0..n); the bytes that moved are
+ * counted. False: out of memory. */
+bool sim_ring_stand(sim_step *step, const sim_transfer *transfer, double at, sim_edge_left *left);
 #endif

@@ -26,15 +26,16 @@ typedef struct server {
     bool nomem; /* for the question */
 } server;
 
-bool sim_reply_send(int fd, const sim_reply *r)
+bool sim_reply_send(int fd, const sim_reply *reply)
 {
-    const size_t n = (size_t)r->head.n;
-    return sim_send(fd, &r->head, sizeof r->head) && sim_send(fd, r->parts, n * sizeof *r->parts) &&
-           sim_send(fd, r->compute_s, n * sizeof *r->compute_s) &&
-           sim_send(fd, r->predicted_s, n * sizeof *r->predicted_s) &&
-           sim_send(fd, r->links, (size_t)r->head.nlinks * sizeof *r->links) &&
-           sim_send(fd, r->comm, (size_t)r->head.ncomm * sizeof *r->comm) &&
-           sim_send(fd, r->records, (size_t)r->head.nrecords * sizeof *r->records);
+    const size_t n = (size_t)reply->head.n;
+    return sim_send(fd, &reply->head, sizeof reply->head) &&
+           sim_send(fd, reply->parts, n * sizeof *reply->parts) &&
+           sim_send(fd, reply->compute_s, n * sizeof *reply->compute_s) &&
+           sim_send(fd, reply->predicted_s, n * sizeof *reply->predicted_s) &&
+           sim_send(fd, reply->links, (size_t)reply->head.nlinks * sizeof *reply->links) &&
+           sim_send(fd, reply->comm, (size_t)reply->head.ncomm * sizeof *reply->comm) &&
+           sim_send(fd, reply->records, (size_t)reply->head.nrecords * sizeof *reply->records);
 }
 
 /* No actor can go on: tell why and end, since SimGrid is about to kill them all. */
@@ -108,13 +109,13 @@ static bool answer(server *v)
 
 int sim_serve(void *ctx)
 {
-    const sim_birth *b = ctx;
-    server v = {.fd = b->fd, .net = b->net};
-    close(b->not_ours);
-    for (int32_t i = 0; i < b->nothers; i++)
-        if (b->others[i].process.pid) close(b->others[i].fd);
+    const sim_birth *birth = ctx;
+    server v = {.fd = birth->fd, .net = birth->net};
+    close(birth->not_ours);
+    for (int32_t i = 0; i < birth->nothers; i++)
+        if (birth->others[i].process.pid) close(birth->others[i].fd);
     __fpurge(stdout); /* SimGrid flushes; what the parent has not written yet is the parent's */
-    if (b->episode) return sim_episode_serve(b);
+    if (birth->episode) return sim_episode_serve(birth);
     const luo_status st = prepare(&v);
     if (st != LUO_OK) return st == LUO_ENOMEM ? SIM_NO_MEMORY : 1;
     while (hear(&v) && answer(&v)) {

@@ -24,7 +24,7 @@ typedef struct sim_birth { /* what the process is given */
 enum { SIM_NO_MEMORY = 12 }; /* exit code of a process that had none */
 
 /* Sends a reply as sim_worker takes it; false: the other side is gone. */
-bool sim_reply_send(int fd, const sim_reply *r);
+bool sim_reply_send(int fd, const sim_reply *reply);
 
 /* Serves questions until the other side closes; birth: a sim_birth. Returns the exit code. */
 __attribute__((visibility("default"))) int sim_serve(void *birth);

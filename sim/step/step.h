@@ -305,7 +305,7 @@ luo_status sim_work_here(luo_rank *rank, int32_t task, const luo_instr *in, cons
 luo_status sim_run_execution(luo_rank *rank, const sim_timeline *slow, double seconds);
 /* Work of a job as an execution in SimGrid, by a driver. */
 luo_status sim_execute(sim_job *job, double *end);
-sim_record *sim_record_new(luo_rank *rank, sim_pace *c, int32_t task, int32_t instr);
+sim_record *sim_record_new(luo_rank *rank, sim_pace *pace, int32_t task, int32_t instr);
 
 /* ---- job.c ---- */
 /* A job for a submitted instruction; it starts as soon as it can, not before `ready`. NULL: out of
@@ -317,7 +317,7 @@ void sim_jobs_start(sim_step *step);
 void sim_job_start(sim_job *job); /* at once */
 void sim_transfer_new(sim_step *step, sim_transfer want);
 /* A round of a collective has ended. */
-void sim_gather_done(sim_gather *g, double start, double end);
+void sim_gather_done(sim_gather *gather, double start, double end);
 void sim_message_done(sim_transfer *transfer, double end);
 void sim_execution_done(sim_job *job, double end);
 
@@ -328,7 +328,7 @@ void sim_thread_ready(sim_job *job);
 /* The work at hand is done. */
 void sim_thread_done(luo_rank *rank);
 /* Of traffic with nthreads > 0: a round of a collective, or a message. */
-void sim_talk_gather(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start);
+void sim_talk_gather(sim_step *step, sim_gather *gather, const sim_traffic *traffic, double start);
 void sim_talk_message(sim_step *step, sim_job *job, const sim_post *post);
 /* Starts the first whose threads are free for it; false: there is none. */
 bool sim_talk_start(sim_step *step);
@@ -343,14 +343,14 @@ void sim_transfer_begin(sim_step *step, sim_transfer *transfer);
 /* The step ends at that date, because the link is down. */
 void sim_break_at(sim_step *step, double at, int32_t link);
 /* The same for a collective step by step. */
-void sim_ring_begin(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start);
+void sim_ring_begin(sim_step *step, sim_gather *gather, const sim_traffic *traffic, double start);
 void sim_drivers_wake(sim_step *step);    /* all that wait, because the step is stopped or over */
 void sim_driver_wake(sim_driver *driver); /* if it waits */
 /* Makes room for the handles of its flows, if there is none; false: the step has failed. */
 bool sim_transfer_comms(sim_step *step, sim_transfer *transfer);
-static inline bool sim_flow_carries(const sim_flow *f)
+static inline bool sim_flow_carries(const sim_flow *flow)
 {
-    return f->nwires > 0 && f->bytes > 0;
+    return flow->nwires > 0 && flow->bytes > 0;
 }
 void sim_transfers_cancel(sim_step *step);
 
@@ -362,7 +362,7 @@ bool sim_alone_take(sim_step *step, sim_transfer *transfer);
 /* When a flow ends, if the transfer stays alone. */
 double sim_alone_date(const sim_step *step, const sim_transfer *transfer, int32_t flow);
 /* All its flows are done: its wires are anybody's again. */
-void sim_alone_done(sim_step *s, sim_transfer *transfer);
+void sim_alone_done(sim_step *step, sim_transfer *transfer);
 /* The flow is about to start in SimGrid: nobody is alone on its wires any more. */
 void sim_alone_disturb(sim_step *step, const sim_flow *flow);
 /* A link is about to change: nobody is alone. */

@@ -15,10 +15,10 @@ static int32_t device_of(const sim_step *step, int32_t class)
     return step->net->classes[class].program->device;
 }
 
-static bool arrived(const sim_gather *g, int32_t class)
+static bool arrived(const sim_gather *gather, int32_t class)
 {
-    for (const sim_job *j = g->jobs; j; j = j->next_gathered)
-        if (j->rank->index == class) return true;
+    for (const sim_job *job = gather->jobs; job; job = job->next_gathered)
+        if (job->rank->index == class) return true;
     return false;
 }
 
@@ -31,16 +31,16 @@ static int32_t rank_of(const sim_step *step, int32_t class)
 static cause of_rendezvous(const sim_step *step, const sim_job *job)
 {
     cause c = {job, -1, 3, "is in a collective that cannot start"};
-    const sim_gather *g = step->gathers[job->cross->rendezvous];
-    while (g && (g->micro_batch != job->micro_batch || g->of_round != job->round ||
-                 !arrived(g, job->rank->index)))
-        g = g->next;
-    if (!g) return c;
-    if (g->rendezvous->missing_device >= 0)
-        return (cause){job, g->rendezvous->missing_device, 0, "waits in a collective for"};
-    for (int32_t i = 0; i < g->rendezvous->nclasses; i++) {
-        const int32_t class = g->rendezvous->class[i];
-        if (arrived(g, class) || rank_of(step, class) >= c.rank) continue;
+    const sim_gather *gather = step->gathers[job->cross->rendezvous];
+    while (gather && (gather->micro_batch != job->micro_batch || gather->of_round != job->round ||
+                      !arrived(gather, job->rank->index)))
+        gather = gather->next;
+    if (!gather) return c;
+    if (gather->rendezvous->missing_device >= 0)
+        return (cause){job, gather->rendezvous->missing_device, 0, "waits in a collective for"};
+    for (int32_t i = 0; i < gather->rendezvous->nclasses; i++) {
+        const int32_t class = gather->rendezvous->class[i];
+        if (arrived(gather, class) || rank_of(step, class) >= c.rank) continue;
         c = (cause){job, device_of(step, class), rank_of(step, class), "waits in a collective for"};
     }
     return c;
@@ -48,8 +48,8 @@ static cause of_rendezvous(const sim_step *step, const sim_job *job)
 
 static bool is_open(const sim_step *step, const sim_job *job, const sim_post *post)
 {
-    for (const sim_mail *m = step->mail[post->channel]; m; m = m->next)
-        if (m->receiver == job) return true;
+    for (const sim_mail *mail = step->mail[post->channel]; mail; mail = mail->next)
+        if (mail->receiver == job) return true;
     return false;
 }
 

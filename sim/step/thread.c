@@ -58,9 +58,10 @@ static bool waits(const luo_rank *rank)
 /* The receiver of a message has begun to. */
 static const sim_mail *awaited(const sim_step *step, const sim_talk *talk)
 {
-    for (const sim_mail *m = step->mail[talk->post->channel]; m; m = m->next)
-        if (m->receiver && m->micro_batch == talk->job->micro_batch && m->round == talk->job->round)
-            return m;
+    for (const sim_mail *mail = step->mail[talk->post->channel]; mail; mail = mail->next)
+        if (mail->receiver && mail->micro_batch == talk->job->micro_batch &&
+            mail->round == talk->job->round)
+            return mail;
     return NULL;
 }
 
@@ -88,8 +89,8 @@ static void begin(sim_talk *talk)
 /* The i-th of the threads that have to wait for it. */
 static luo_rank *member(const sim_talk *talk, int32_t i)
 {
-    const sim_rendezvous *m = talk->gather ? talk->gather->rendezvous : NULL;
-    return &talk->step->ranks[m ? m->class[i] : talk->traffic->thread[i]];
+    const sim_rendezvous *rendezvous = talk->gather ? talk->gather->rendezvous : NULL;
+    return &talk->step->ranks[rendezvous ? rendezvous->class[i] : talk->traffic->thread[i]];
 }
 
 static int32_t members(const sim_talk *talk)
@@ -175,13 +176,14 @@ static void append_talk(sim_step *step, sim_talk *talk)
     step->talks_last = talk;
 }
 
-void sim_talk_gather(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start)
+void sim_talk_gather(sim_step *step, sim_gather *gather, const sim_traffic *traffic, double start)
 {
-    sim_talk *talk = add(
-        step,
-        (sim_talk){
-            .step = step, .traffic = traffic, .start = start, .factor = g->factor, .gather = g});
-    if (talk && g->round > 0)
+    sim_talk *talk = add(step, (sim_talk){.step = step,
+                                          .traffic = traffic,
+                                          .start = start,
+                                          .factor = gather->factor,
+                                          .gather = gather});
+    if (talk && gather->round > 0)
         begin(talk); /* its threads are at it already */
     else if (talk)
         append_talk(step, talk);

@@ -9,9 +9,9 @@ typedef struct sim_timeline {
     const double *value; /* seconds needed per second of work: > 0, HUGE_VAL = nothing moves */
 } sim_timeline;
 
-double sim_timeline_value(const sim_timeline *t, double when);
+double sim_timeline_value(const sim_timeline *timeline, double when);
 /* First date after `when` at which the value changes; HUGE_VAL: none. */
-double sim_timeline_next(const sim_timeline *t, double when);
+double sim_timeline_next(const sim_timeline *timeline, double when);
 /* When `work` seconds of work that begin at `start` end; HUGE_VAL: never. */
-double sim_timeline_end(const sim_timeline *t, double start, double work);
+double sim_timeline_end(const sim_timeline *timeline, double start, double work);
 #endif

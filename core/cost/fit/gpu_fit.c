@@ -59,12 +59,13 @@ static double predict(const luo_profile *profile, const luo_op_time *time, kind 
 {
     luo_err ignored = {0};
     double s = 0;
-    const luo_gemm g = {time->m, time->n, time->k, 1, luo_dtype_bytes(time->dtype), LUO_GEMM_PLAIN};
-    const luo_attention a = {
+    const luo_gemm gemm = {time->m,       time->n, time->k, 1, luo_dtype_bytes(time->dtype),
+                           LUO_GEMM_PLAIN};
+    const luo_attention attention = {
         .heads = time->n, .head_dim = time->k, .sequences = 1, .tokens = time->m, .causal = true};
-    const luo_status st = k == GEMM     ? luo_cost_gemm(profile, time->dtype, &g, &s, &ignored)
+    const luo_status st = k == GEMM     ? luo_cost_gemm(profile, time->dtype, &gemm, &s, &ignored)
                           : k == STREAM ? luo_cost_stream(profile, (double)time->m, &s, &ignored)
-                                        : luo_cost_attention(profile, time->dtype, &a,
+                                        : luo_cost_attention(profile, time->dtype, &attention,
                                                              k == ATTENTION_B, &s, &ignored);
     return st == LUO_OK ? s : 0;
 }
@@ -154,9 +155,9 @@ static luo_status begin(fitter *f, const luo_gpu_base *base, const survey *s, lu
     return LUO_OK;
 }
 
-static void fix(luo_search_param *p, double v)
+static void fix(luo_search_param *param, double v)
 {
-    p->lo = p->hi = p->otherwise = v;
+    param->lo = param->hi = param->otherwise = v;
 }
 
 /* Bounds: what nothing was measured of stays at its default; a peak that is the fastest product can
@@ -221,17 +222,21 @@ luo_status luo_gpu_fit_rows(const luo_gpu_rows *rows, const luo_gpu_base *base, 
 enum { GRID = 64, STEPS = 12 };
 static const double net_lo[3] = {0.30, 1e6, 2.7e-6}, net_hi[3] = {1.0, 1e8, 1e-3};
 
-static double net_seconds(const luo_net_row *r, const double v[3])
+static double net_seconds(const luo_net_row *row, const double v[3])
 {
-    const luo_net_link l = {.node_bytes_per_s = r->node_bytes_per_s, .ratio = v[0],
-                            .half_bytes = v[1], .step_s = v[2], .bytes_per_s = HUGE_VAL,
-                            .members = r->members};
+    const luo_net_link link = {.node_bytes_per_s = row->node_bytes_per_s,
+                               .ratio = v[0],
+                               .half_bytes = v[1],
+                               .step_s = v[2],
+                               .bytes_per_s = HUGE_VAL,
+                               .members = row->members};
     double least = HUGE_VAL;
     for (int w = 0; w < LUO_NET_ALGORITHMS; w++) {
-        const luo_net net = luo_net_time(&l, r->coll, r->nodes, r->bytes, (luo_net_algorithm)w);
-        least = fmin(least, net.delay_s + net.seconds / r->share);
+        const luo_net net =
+            luo_net_time(&link, row->coll, row->nodes, row->bytes, (luo_net_algorithm)w);
+        least = fmin(least, net.delay_s + net.seconds / row->share);
     }
-    return fmax(least, r->inside_s);
+    return fmax(least, row->inside_s);
 }
 
 static double net_error(const luo_net_row *rows, int32_t n, const double v[3])

@@ -17,18 +17,18 @@ typedef struct search {
 } search;
 
 /* From the unit interval to the parameter's range, and back. */
-static double value_of(const luo_search_param *p, double x)
+static double value_of(const luo_search_param *param, double x)
 {
-    if (p->lo == p->hi) return p->lo;
-    if (!p->logarithmic) return p->lo + x * (p->hi - p->lo);
-    return p->lo * pow(p->hi / p->lo, x);
+    if (param->lo == param->hi) return param->lo;
+    if (!param->logarithmic) return param->lo + x * (param->hi - param->lo);
+    return param->lo * pow(param->hi / param->lo, x);
 }
 
-static double unit_of(const luo_search_param *p, double v)
+static double unit_of(const luo_search_param *param, double v)
 {
-    if (p->lo == p->hi) return 0;
-    const double x =
-        p->logarithmic ? log(v / p->lo) / log(p->hi / p->lo) : (v - p->lo) / (p->hi - p->lo);
+    if (param->lo == param->hi) return 0;
+    const double x = param->logarithmic ? log(v / param->lo) / log(param->hi / param->lo)
+                                        : (v - param->lo) / (param->hi - param->lo);
     return fmin(1, fmax(0, x));
 }
 
@@ -77,9 +77,9 @@ static void start_at(const search *s, int k, uint64_t seed, double *x)
 {
     char name[32];
     snprintf(name, sizeof name, "calibrate#%d", k);
-    luo_rng r = luo_rng_stream(seed, name);
+    luo_rng rng = luo_rng_stream(seed, name);
     for (int32_t i = 0; i < s->n; i++)
-        x[i] = k ? luo_rng_u(&r) : unit_of(&s->param[i], s->param[i].otherwise);
+        x[i] = k ? luo_rng_u(&rng) : unit_of(&s->param[i], s->param[i].otherwise);
 }
 
 double luo_search_pattern(const luo_search_param *param, int32_t n, uint64_t seed,
@@ -101,16 +101,16 @@ double luo_search_pattern(const luo_search_param *param, int32_t n, uint64_t see
 bool luo_search_weak(const luo_search_param *param, int32_t n, int32_t i,
                      luo_objective_fn objective, void *ctx, double *values)
 {
-    const luo_search_param *p = &param[i];
+    const luo_search_param *search_param = &param[i];
     double v[LUO_SEARCH_PARAMS];
-    if (p->lo == p->hi) return false;
+    if (search_param->lo == search_param->hi) return false;
     memcpy(v, values, (size_t)n * sizeof *v);
     const double best = objective(ctx, v);
     for (int sign = 1; sign >= -1; sign -= 2) {
-        v[i] = fmin(p->hi, fmax(p->lo, values[i] * (1 + 0.2 * sign)));
+        v[i] = fmin(search_param->hi, fmax(search_param->lo, values[i] * (1 + 0.2 * sign)));
         if (fabs(objective(ctx, v) - best) > 0.02 * best) return false;
     }
-    v[i] = p->otherwise;
-    if (objective(ctx, v) <= 1.01 * best) values[i] = p->otherwise;
+    v[i] = search_param->otherwise;
+    if (objective(ctx, v) <= 1.01 * best) values[i] = search_param->otherwise;
     return true;
 }

@@ -149,51 +149,54 @@ static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_
 }
 
 /* Of so many choices, those that are not dropped. */
-static int64_t kept(const luo_moe *x, int64_t choices)
+static int64_t kept(const luo_moe *moe, int64_t choices)
 {
-    return (int64_t)ceil(luo_gate_kept(x->capacity_factor) * (double)choices - 1e-9);
+    return (int64_t)ceil(luo_gate_kept(moe->capacity_factor) * (double)choices - 1e-9);
 }
 
 /* Every device routes its own tokens, and works on the rows of its experts, which are whole. */
 static luo_status dealt_experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
 {
-    const luo_moe *x = &shape->model->moe;
+    const luo_moe *moe = &shape->model->moe;
     const int64_t own = (tokens + shape->tp - 1) / shape->tp;
-    const int64_t rows = kept(x, own * shape->experts_among * x->experts_per_token);
+    const int64_t rows = kept(moe, own * shape->experts_among * moe->experts_per_token);
     LUO_TRY(router(s, shape->model, own));
     LUO_TRY(routing(s, shape->model, own, shape->tokens, own));
-    LUO_TRY(mlp(s, shape->model, (rows + x->experts - 1) / x->experts, x->expert_ffn_hidden,
-                cut(0, x->experts, shape->experts_among), LUO_GEMM_EXPERTS));
-    if (x->shared_experts == 0) return LUO_OK;
-    return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden * x->shared_experts, shape->tp),
-               1, LUO_GEMM_PLAIN);
+    LUO_TRY(mlp(s, shape->model, (rows + moe->experts - 1) / moe->experts, moe->expert_ffn_hidden,
+                cut(0, moe->experts, shape->experts_among), LUO_GEMM_EXPERTS));
+    if (moe->shared_experts == 0) return LUO_OK;
+    return mlp(s, shape->model, tokens,
+               cut(0, moe->shared_ffn_hidden * moe->shared_experts, shape->tp), 1, LUO_GEMM_PLAIN);
 }
 
 /* Router, then each expert on its even part of the tokens as one batched product. */
 static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
 {
-    const luo_moe *x = &shape->model->moe;
+    const luo_moe *moe = &shape->model->moe;
     if (layer_deals_experts(shape)) return dealt_experts(s, shape, tokens);
-    const int64_t each = (kept(x, tokens * x->experts_per_token) + x->experts - 1) / x->experts;
+    const int64_t each =
+        (kept(moe, tokens * moe->experts_per_token) + moe->experts - 1) / moe->experts;
     const bool all = !shape->sequence_parallel || !luo_model_has_router(shape->model);
     const int64_t own = all ? tokens : (tokens + shape->tp - 1) / shape->tp;
     LUO_TRY(router(s, shape->model, own));
     LUO_TRY(routing(s, shape->model, own, shape->tokens, tokens));
-    LUO_TRY(mlp(s, shape->model, each, cut(0, x->expert_ffn_hidden, shape->tp), x->experts,
+    LUO_TRY(mlp(s, shape->model, each, cut(0, moe->expert_ffn_hidden, shape->tp), moe->experts,
                 LUO_GEMM_EXPERTS));
-    if (x->shared_experts == 0) return LUO_OK;
-    return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden, shape->tp), x->shared_experts,
-               LUO_GEMM_PLAIN);
+    if (moe->shared_experts == 0) return LUO_OK;
+    return mlp(s, shape->model, tokens, cut(0, moe->shared_ffn_hidden, shape->tp),
+               moe->shared_experts, LUO_GEMM_PLAIN);
 }
 
 /* One step of attention, forward and backward. */
-static luo_status core_seconds(const sum *s, const luo_stack *stack, const luo_attention *a,
+static luo_status core_seconds(const sum *s, const luo_stack *stack, const luo_attention *attention,
                                double seconds[2])
 {
     for (int k = 0; k < 2; k++) {
         if (stack->attention_fused)
-            LUO_TRY(luo_cost_attention(s->p, s->dtype, a, k == 1, &seconds[k], s->err));
-        else LUO_TRY(luo_cost_attention_unfused(s->p, s->dtype, a, k == 1, &seconds[k], s->err));
+            LUO_TRY(luo_cost_attention(s->p, s->dtype, attention, k == 1, &seconds[k], s->err));
+        else
+            LUO_TRY(
+                luo_cost_attention_unfused(s->p, s->dtype, attention, k == 1, &seconds[k], s->err));
     }
     return LUO_OK;
 }
@@ -203,13 +206,13 @@ static luo_status latent_products(sum *s, const luo_layer_shape *shape, int64_t 
                                   int64_t heads)
 {
     const luo_model *model = shape->model;
-    const luo_latent *l = &model->latent;
+    const luo_latent *latent = &model->latent;
     const int64_t own = shape->sequence_parallel ? cut(0, tokens, shape->tp) : tokens;
-    if (l->q_lora > 0) LUO_TRY(product(s, LUO_LAYER_QKV, own, l->q_lora, model->hidden));
-    LUO_TRY(product(s, LUO_LAYER_QKV, own, l->kv_lora + l->rope, model->hidden));
+    if (latent->q_lora > 0) LUO_TRY(product(s, LUO_LAYER_QKV, own, latent->q_lora, model->hidden));
+    LUO_TRY(product(s, LUO_LAYER_QKV, own, latent->kv_lora + latent->rope, model->hidden));
     LUO_TRY(product(s, LUO_LAYER_QKV, tokens, heads * model->head_dim,
-                    l->q_lora > 0 ? l->q_lora : model->hidden));
-    return product(s, LUO_LAYER_QKV, tokens, heads * (l->nope + l->v), l->kv_lora);
+                    latent->q_lora > 0 ? latent->q_lora : model->hidden));
+    return product(s, LUO_LAYER_QKV, tokens, heads * (latent->nope + latent->v), latent->kv_lora);
 }
 
 /* Norms of latent vectors; queries and keys with positions, put together; backward adds what the
@@ -217,31 +220,32 @@ static luo_status latent_products(sum *s, const luo_layer_shape *shape, int64_t 
 static luo_status latent_streams(sum *s, const luo_layer_shape *shape, int64_t tokens,
                                  int64_t heads)
 {
-    const luo_latent *l = &shape->model->latent;
+    const luo_latent *latent = &shape->model->latent;
     const double e = (double)luo_dtype_bytes(s->dtype), t = (double)tokens;
     const double own = t / (shape->sequence_parallel ? shape->tp : 1);
-    const double rope = e * t * (double)(heads * (3 * shape->model->head_dim + l->nope) + l->rope);
-    LUO_TRY(norms(s, shape->model, 1, own * (double)l->q_lora, NULL));
-    LUO_TRY(norms(s, shape->model, 1, own * (double)l->kv_lora, NULL));
+    const double rope =
+        e * t * (double)(heads * (3 * shape->model->head_dim + latent->nope) + latent->rope);
+    LUO_TRY(norms(s, shape->model, 1, own * (double)latent->q_lora, NULL));
+    LUO_TRY(norms(s, shape->model, 1, own * (double)latent->kv_lora, NULL));
     LUO_TRY(stream(s, 1, rope, rope, NULL));
     return stream(s, 1, 0, (2 * e + 1) * own * (double)shape->model->hidden, NULL);
 }
 
 /* What arrives round a ring for the last part, which sees everything: its own keys, and others'. */
 static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_layer_shape *shape,
-                             luo_attention a, luo_layer_gpu *out)
+                             luo_attention attention, luo_layer_gpu *out)
 {
     const luo_context *context = &shape->context;
     const int32_t parts = luo_context_parts(context), last = parts - 1;
     const int64_t each = shape->sequence_tokens > 0 ? shape->sequence_tokens : shape->tokens;
     for (int step = 0; step < 2 && each > 0; step++) {
         const int64_t twice =
-            luo_context_half_pairs(context, each, a.causal, true, last, last - step);
-        const int64_t w = a.window > 0 && a.window < each ? a.window : each;
+            luo_context_half_pairs(context, each, attention.causal, true, last, last - step);
+        const int64_t w = attention.window > 0 && attention.window < each ? attention.window : each;
         double seconds[2];
-        a.pairs = (int64_t)((__int128)twice * shape->tokens / (2 * each) * w / each *
-                            (2 * each - w) / each);
-        LUO_TRY(core_seconds(s, stack, &a, seconds));
+        attention.pairs = (int64_t)((__int128)twice * shape->tokens / (2 * each) * w / each *
+                                    (2 * each - w) / each);
+        LUO_TRY(core_seconds(s, stack, &attention, seconds));
         for (int k = 0; k < 2; k++) *(step ? &out->ring[k].rest : &out->ring[k].first) = seconds[k];
     }
     return LUO_OK;
@@ -285,9 +289,9 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
     else LUO_TRY(core_seconds(s, stack, &a, seconds));
     LUO_TRY(context_streams(s, shape, parts, out));
     for (int k = 0; k < 2; k++) {
-        luo_ring *r = &out->ring[k];
-        if (parts == 1) r->first = seconds[k];
-        out->attention[k] = r->first + (parts - 1) * r->rest;
+        luo_ring *ring = &out->ring[k];
+        if (parts == 1) ring->first = seconds[k];
+        out->attention[k] = ring->first + (parts - 1) * ring->rest;
     }
     s->forward += out->attention[0];
     s->backward += out->attention[1];
@@ -427,69 +431,70 @@ static void reach(pass *p, luo_layer_part part)
     p->comm_at[part] = p->comm;
 }
 
-static pass go_forward(const luo_layer_gpu *g, const layer_talk *t, const layer_context *x)
+static pass go_forward(const luo_layer_gpu *gpu, const layer_talk *talk,
+                       const layer_context *context)
 {
-    pass p = {.ring = g->ring[0]};
-    p.ring.hop = x->hop;
-    for (int i = (int)g->first; i < LUO_LAYER_PARTS; i++) {
+    pass p = {.ring = gpu->ring[0]};
+    p.ring.hop = context->hop;
+    for (int i = (int)gpu->first; i < LUO_LAYER_PARTS; i++) {
         const luo_layer_part part = (luo_layer_part)i;
-        if (part == LUO_LAYER_QKV) p.comm += t->gather;
-        if (part == LUO_LAYER_UP) p.comm += t->in;
+        if (part == LUO_LAYER_QKV) p.comm += talk->gather;
+        if (part == LUO_LAYER_UP) p.comm += talk->in;
         reach(&p, part);
-        p.work += g->y[part];
-        if (part == LUO_LAYER_QKV) p.work += g->attention[0] + g->extra_forward;
-        if (part == LUO_LAYER_QKV) p.comm += 2 * x->copies[0];
-        if (part == LUO_LAYER_QKV) p.work += 2 * (g->kept[0] + g->kept[1]);
-        if (part == LUO_LAYER_UP) p.work += g->activation[0];
+        p.work += gpu->y[part];
+        if (part == LUO_LAYER_QKV) p.work += gpu->attention[0] + gpu->extra_forward;
+        if (part == LUO_LAYER_QKV) p.comm += 2 * context->copies[0];
+        if (part == LUO_LAYER_QKV) p.work += 2 * (gpu->kept[0] + gpu->kept[1]);
+        if (part == LUO_LAYER_UP) p.work += gpu->activation[0];
         if (part != LUO_LAYER_OUT && part != LUO_LAYER_DOWN) continue;
-        p.comm += part == LUO_LAYER_OUT ? t->behind : t->out;
-        p.work += g->residual[0];
+        p.comm += part == LUO_LAYER_OUT ? talk->behind : talk->out;
+        p.work += gpu->residual[0];
     }
     return p;
 }
 
 /* dX, then dW of a product whose dX is summed over the group; beside dW, if the stack does so. */
-static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const layer_talk *t,
+static void sum_beside(const luo_stack *stack, const luo_layer_gpu *gpu, const layer_talk *talk,
                        luo_layer_part part, pass *p)
 {
-    const double call = part == LUO_LAYER_UP ? t->din : t->sum;
-    double dw = g->dw[part], left = call;
+    const double call = part == LUO_LAYER_UP ? talk->din : talk->sum;
+    double dw = gpu->dw[part], left = call;
     if (stack->tp_overlap && call > 0) {
-        dw = luo_cost_beside(dw, call, t->loss);
+        dw = luo_cost_beside(dw, call, talk->loss);
         left = fmax(0, call - dw);
         p->call[p->nbeside] = call;
         p->dw[p->nbeside] = dw;
         p->left[p->nbeside++] = left;
     }
-    p->work += g->dx[part] + dw;
+    p->work += gpu->dx[part] + dw;
     reach(p, part);
     p->comm += left;
 }
 
-static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const layer_talk *t,
-                        const layer_context *x, double core)
+static pass go_backward(const luo_stack *stack, const luo_layer_gpu *gpu, const layer_talk *talk,
+                        const layer_context *context, double core)
 {
-    pass p = {.ring = g->ring[1]};
-    if (core > 0) p.ring.first += g->ring[0].first, p.ring.rest += g->ring[0].rest;
-    p.ring.hop = x->hop;
-    for (int i = LUO_LAYER_PARTS - 1; i >= (int)g->first; i--) {
+    pass p = {.ring = gpu->ring[1]};
+    if (core > 0) p.ring.first += gpu->ring[0].first, p.ring.rest += gpu->ring[0].rest;
+    p.ring.hop = context->hop;
+    for (int i = LUO_LAYER_PARTS - 1; i >= (int)gpu->first; i--) {
         const luo_layer_part part = (luo_layer_part)i;
         p.due[part] = p.work;
         p.comm_due[part] = p.comm;
         if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) {
-            sum_beside(stack, g, t, part, &p);
+            sum_beside(stack, gpu, talk, part, &p);
             continue;
         }
-        if (part == LUO_LAYER_OUT) p.comm += t->before;
-        if (part == LUO_LAYER_DOWN) p.comm += t->dout;
-        p.work += g->dx[part] + g->dw[part];
+        if (part == LUO_LAYER_OUT) p.comm += talk->before;
+        if (part == LUO_LAYER_DOWN) p.comm += talk->dout;
+        p.work += gpu->dx[part] + gpu->dw[part];
         reach(&p, part);
-        if (part == LUO_LAYER_DOWN) p.work += g->activation[1];
-        if (part == LUO_LAYER_OUT) p.work += g->attention[1] + g->extra_backward + core;
+        if (part == LUO_LAYER_DOWN) p.work += gpu->activation[1];
+        if (part == LUO_LAYER_OUT) p.work += gpu->attention[1] + gpu->extra_backward + core;
         if (part == LUO_LAYER_OUT) p.work += (p.ring.parts - 1) * p.ring.sum;
-        if (part == LUO_LAYER_OUT) p.work += 2 * (g->kept[0] + g->kept[1]);
-        if (part == LUO_LAYER_OUT) p.comm += 2 * x->copies[1];
-        if (part == LUO_LAYER_NORM1 || part == LUO_LAYER_NORM2) p.work += g->residual[1];
+        if (part == LUO_LAYER_OUT) p.work += 2 * (gpu->kept[0] + gpu->kept[1]);
+        if (part == LUO_LAYER_OUT) p.comm += 2 * context->copies[1];
+        if (part == LUO_LAYER_NORM1 || part == LUO_LAYER_NORM2) p.work += gpu->residual[1];
     }
     return p;
 }
@@ -497,35 +502,36 @@ static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const la
 /* Exchanges of heads: queries, keys and values one after another on one side of attention, queries
  * alone on the other. What stays on the device is copied meanwhile, and the first exchange of
  * backward also has the weights of the product before it beside it. */
-static double exchanged(const layer_context *x, const luo_layer_gpu *g, bool backward,
+static double exchanged(const layer_context *context, const luo_layer_gpu *gpu, bool backward,
                         double stretch)
 {
-    const double behind = stretch * (g->kept[0] + 2 * g->kept[1]);
-    const double before = stretch * (g->kept[0] + (backward ? g->dw[LUO_LAYER_OUT] : 0));
-    return fmax(0, x->queries + 2 * x->keys - behind) + fmax(0, x->queries - before);
+    const double behind = stretch * (gpu->kept[0] + 2 * gpu->kept[1]);
+    const double before = stretch * (gpu->kept[0] + (backward ? gpu->dw[LUO_LAYER_OUT] : 0));
+    return fmax(0, context->queries + 2 * context->keys - behind) +
+           fmax(0, context->queries - before);
 }
 
 /* Keys leave again for a backward as soon as the lane is free: behind the last attention, the
  * tensor group's calls if they share the lane, or the exchange before. */
-static double lead(const luo_stack *stack, const layer_context *x, const luo_layer_gpu *g,
-                   const layer_talk *t, double stretch, double others)
+static double lead(const luo_stack *stack, const layer_context *context, const luo_layer_gpu *gpu,
+                   const layer_talk *talk, double stretch, double others)
 {
-    const double last = stretch * (g->dx[LUO_LAYER_OUT] + g->dw[LUO_LAYER_OUT]);
-    if (x->queries > 0) return fmax(0, stretch * g->dw[LUO_LAYER_OUT] - x->queries);
-    return stack->tp_overlap && t->behind > 0 ? last : fmax(0, others);
+    const double last = stretch * (gpu->dx[LUO_LAYER_OUT] + gpu->dw[LUO_LAYER_OUT]);
+    if (context->queries > 0) return fmax(0, stretch * gpu->dw[LUO_LAYER_OUT] - context->queries);
+    return stack->tp_overlap && talk->behind > 0 ? last : fmax(0, others);
 }
 
-static double messages(const luo_stack *stack, const pass *p, const layer_context *x,
-                       const luo_layer_gpu *g, const layer_talk *t, double stretch, double all)
+static double messages(const luo_stack *stack, const pass *p, const layer_context *context,
+                       const luo_layer_gpu *gpu, const layer_talk *talk, double stretch, double all)
 {
-    luo_ring r = p->ring;
-    r.first *= stretch;
-    r.rest *= stretch;
-    r.sum *= stretch;
-    const double work = r.first + (r.parts - 1) * (r.rest + r.sum);
-    if (r.backward) r.lead = lead(stack, x, g, t, stretch, all - work);
-    return exchanged(x, g, r.backward, stretch) + luo_cost_ring(&r) -
-           (r.backward ? work : r.first + (r.parts - 1) * r.rest);
+    luo_ring ring = p->ring;
+    ring.first *= stretch;
+    ring.rest *= stretch;
+    ring.sum *= stretch;
+    const double work = ring.first + (ring.parts - 1) * (ring.rest + ring.sum);
+    if (ring.backward) ring.lead = lead(stack, context, gpu, talk, stretch, all - work);
+    return exchanged(context, gpu, ring.backward, stretch) + luo_cost_ring(&ring) -
+           (ring.backward ? work : ring.first + (ring.parts - 1) * ring.rest);
 }
 
 /* Is the part reached when attention is over? */
@@ -536,15 +542,15 @@ static bool is_behind(const pass *p, int part)
 
 /* With the host's floor: seconds of the pass; at[], due[]: when its parts are reached, from `from`
  * on. */
-static double with_host(const luo_stack *stack, pass *p, const layer_context *x,
-                        const luo_layer_gpu *g, const layer_talk *t, double slow, double kernels,
-                        double from, double *at, double *due)
+static double with_host(const luo_stack *stack, pass *p, const layer_context *context,
+                        const luo_layer_gpu *gpu, const layer_talk *talk, double slow,
+                        double kernels, double from, double *at, double *due)
 {
     double all = luo_cost_host(stack, p->work * slow + p->comm, kernels);
     const double stretch = p->work > 0 ? (all - p->comm) / p->work : 0;
     for (int32_t i = 0; i < p->nbeside; i++) /* a dW that the host makes longer hides more */
         all -= p->left[i] - fmax(0, p->call[i] - p->dw[i] * stretch);
-    p->messages = messages(stack, p, x, g, t, stretch, all);
+    p->messages = messages(stack, p, context, gpu, talk, stretch, all);
     for (int i = 0; i < LUO_LAYER_PARTS; i++) {
         const double begin = from + (is_behind(p, i) ? p->messages : 0);
         at[i] = fmax(at[i], begin + p->at[i] * stretch + p->comm_at[i]);
@@ -554,20 +560,20 @@ static double with_host(const luo_stack *stack, pass *p, const layer_context *x,
 }
 
 /* Products of a layer's weight gradients, one after another. */
-static pass go_weights(const luo_layer_gpu *g)
+static pass go_weights(const luo_layer_gpu *gpu)
 {
     pass p = {.ring = {.parts = 1}};
     for (int part = LUO_LAYER_PARTS - 1; part >= 0; part--) {
         p.due[part] = p.work;
-        p.work += g->dw[part];
+        p.work += gpu->dw[part];
         reach(&p, (luo_layer_part)part);
     }
     return p;
 }
 
 /* BI: backward without dW; BW: dW alone. again: seconds of the forward that runs again. */
-static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const layer_talk *t,
-                       const layer_context *x, double slow, double core, double again,
+static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const layer_talk *talk,
+                       const layer_context *context, double slow, double core, double again,
                        luo_layer_cost *out)
 {
     const int products = gpu->first == LUO_LAYER_NORM1 ? 4 : 2;
@@ -578,29 +584,29 @@ static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const 
     const layer_context none = {0};
     const layer_talk silent = {0};
     double unused[LUO_LAYER_PARTS] = {0};
-    luo_layer_gpu g = *gpu;
-    for (int i = 0; i < LUO_LAYER_PARTS; i++) g.dw[i] = 0;
-    pass b = go_backward(stack, &g, t, x, core), w = go_weights(gpu);
+    luo_layer_gpu layer_gpu = *gpu;
+    for (int i = 0; i < LUO_LAYER_PARTS; i++) layer_gpu.dw[i] = 0;
+    pass b = go_backward(stack, &layer_gpu, talk, context, core), w = go_weights(gpu);
     const double input =
-        again + with_host(stack, &b, x, &g, t, slow,
+        again + with_host(stack, &b, context, &layer_gpu, talk, slow,
                           launches + (counted && core > 0 ? 3 * gpu->ring[1].parts : 0), again,
                           unused, NULL);
-    g = (luo_layer_gpu){0};
-    const double weight = with_host(stack, &w, &none, &g, &silent, slow, late, 0,
+    layer_gpu = (luo_layer_gpu){0};
+    const double weight = with_host(stack, &w, &none, &layer_gpu, &silent, slow, late, 0,
                                     out->weight_done, out->weight_due);
     out->input = fmax(out->input, input);
     out->weight = fmax(out->weight, weight);
 }
 
 static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                      const luo_layer_gpu *gpu, int recompute, const layer_talk *t,
-                      const layer_context *x, double slow, luo_layer_cost *out)
+                      const luo_layer_gpu *gpu, int recompute, const layer_talk *talk,
+                      const layer_context *context, double slow, luo_layer_cost *out)
 {
     const double core = recompute == 1 ? gpu->core : 0;
-    pass f = go_forward(gpu, t, x);
-    pass b = go_backward(ctx->stack, gpu, t, x, core);
+    pass f = go_forward(gpu, talk, context);
+    pass b = go_backward(ctx->stack, gpu, talk, context, core);
     const double forward =
-        with_host(ctx->stack, &f, x, gpu, t, slow, gpu->kernels, 0, out->read, NULL);
+        with_host(ctx->stack, &f, context, gpu, talk, slow, gpu->kernels, 0, out->read, NULL);
     const double again = recompute == 2 ? forward : 0;
     const bool counted = ctx->stack->kernels_forward <= 0;
     const double kernels =
@@ -609,15 +615,15 @@ static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
     const double own = b.work;
     b.work += shape->beside;
     const double both =
-        with_host(ctx->stack, &b, x, gpu, t, slow, kernels, again, out->done, out->due);
+        with_host(ctx->stack, &b, context, gpu, talk, slow, kernels, again, out->done, out->due);
     const double beside = own > 0 ? (both - b.comm - b.messages) * shape->beside / b.work : 0;
     const double backward = again + both - beside;
     out->beside = fmax(out->beside, beside);
-    out->reread = fmax(out->reread, again > 0 ? 0 : t->before);
+    out->reread = fmax(out->reread, again > 0 ? 0 : talk->before);
     out->renorm = again > 0 ? 0 : out->due[LUO_LAYER_NORM2];
     out->forward = fmax(out->forward, forward);
     out->backward = fmax(out->backward, backward);
-    add_halves(ctx, gpu, t, x, slow, core, again, out);
+    add_halves(ctx, gpu, talk, context, slow, core, again, out);
     const double forth = f.comm + f.messages, back = b.comm + b.messages;
     out->forward_comm = fmax(out->forward_comm, forth);
     out->backward_comm = fmax(out->backward_comm, back + (recompute == 2 ? forth : 0));
@@ -627,18 +633,18 @@ luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                           int recompute, luo_layer_cost *out, luo_err *err)
 {
     const int32_t n = shape->tp * luo_layer_ranks(shape);
-    layer_context x;
-    layer_talk t;
+    layer_context context;
+    layer_talk talk;
     *out = (luo_layer_cost){0};
-    layer_tensor_comm(ctx, shape, dev, &t);
-    LUO_TRY(layer_experts_comm(ctx, shape, dev, &t, err));
-    layer_context_comm(ctx, shape, dev, &x);
+    layer_tensor_comm(ctx, shape, dev, &talk);
+    LUO_TRY(layer_experts_comm(ctx, shape, dev, &talk, err));
+    layer_context_comm(ctx, shape, dev, &context);
     for (int32_t i = 0; i < n; i++) {
         luo_layer_gpu gpu;
         if (!differs(ctx->cluster, dev, i)) continue;
         LUO_TRY(luo_cost_layer_gpu(luo_cluster_profile(ctx->cluster, dev[i]), ctx->stack,
                                    ctx->dtype, shape, &gpu, err));
-        add_layer(ctx, shape, &gpu, recompute, &t, &x,
+        add_layer(ctx, shape, &gpu, recompute, &talk, &context,
                   luo_cluster_base_slowdown(ctx->cluster, dev[i]), out);
     }
     return LUO_OK;
@@ -657,19 +663,23 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
     const int64_t width = cut(0, luo_mem_vocab(shape->model, shape->tp), shape->tp);
     const double th =
         (double)tokens * (double)shape->model->hidden / (shape->sequence_parallel ? shape->tp : 1);
-    layer_talk t;
+    layer_talk talk;
     double row = 0;
     *out = (luo_pair_cost){0};
-    layer_tensor_comm(ctx, shape, dev, &t);
+    layer_tensor_comm(ctx, shape, dev, &talk);
     if (shape->tp > 1) /* largest, sum and target of every row */
         row = luo_cost_group_seconds(ctx, LUO_COLL_AR, dev, shape->tp, 4 * tokens, 0);
     for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         luo_profile room;
-        luo_layer_gpu g = {0};
+        luo_layer_gpu gpu = {0};
         const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);
         LUO_TRY(luo_profile_under(profile, ctx->stack, ctx->dtype, &room, &profile, err));
-        sum s = {.p = profile, .dtype = ctx->dtype, .err = err, .out = &g, .stack = ctx->stack,
+        sum s = {.p = profile,
+                 .dtype = ctx->dtype,
+                 .err = err,
+                 .out = &gpu,
+                 .stack = ctx->stack,
                  .plain = true};
         const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
         const double softmax = 10.0 * (double)tokens * (double)width; /* in f32, both ways */
@@ -677,24 +687,24 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
         LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, shape->model->hidden));
         LUO_TRY(stream(&s, 1, softmax, softmax, rows));
         LUO_TRY(norms(&s, shape->model, 1, th, norm));
-        double dw = g.dw[LUO_LAYER_UP], left = t.behind;
-        if (ctx->stack->tp_overlap && t.behind > 0) {
-            dw = luo_cost_beside(dw, t.behind, t.loss);
-            left = fmax(0, t.behind - dw);
+        double dw = gpu.dw[LUO_LAYER_UP], left = talk.behind;
+        if (ctx->stack->tp_overlap && talk.behind > 0) {
+            dw = luo_cost_beside(dw, talk.behind, talk.loss);
+            left = fmax(0, talk.behind - dw);
         }
-        const double read = alone(ctx, norm[0], slow) + t.before;
-        const double done = alone(ctx, rows[1], slow) + alone(ctx, g.dx[LUO_LAYER_UP], slow) +
+        const double read = alone(ctx, norm[0], slow) + talk.before;
+        const double done = alone(ctx, rows[1], slow) + alone(ctx, gpu.dx[LUO_LAYER_UP], slow) +
                             alone(ctx, dw, slow);
-        const double rest = alone(ctx, g.y[LUO_LAYER_UP], slow) + alone(ctx, rows[0], slow);
+        const double rest = alone(ctx, gpu.y[LUO_LAYER_UP], slow) + alone(ctx, rows[0], slow);
         out->read = fmax(out->read, read);
         out->done = fmax(out->done, done);
         out->reread = fmax(out->reread, alone(ctx, rows[1], slow));
         out->forward = fmax(out->forward,
                             read + rest + 3 * row * ctx->stack->tp_exposed_factor);
         out->backward = fmax(out->backward, done + left + alone(ctx, norm[1], slow));
-        out->weight = fmax(out->weight, alone(ctx, g.dw[LUO_LAYER_UP], slow));
-        out->input = fmax(out->input, alone(ctx, rows[1], slow) + t.behind +
-                                          alone(ctx, g.dx[LUO_LAYER_UP], slow) +
+        out->weight = fmax(out->weight, alone(ctx, gpu.dw[LUO_LAYER_UP], slow));
+        out->input = fmax(out->input, alone(ctx, rows[1], slow) + talk.behind +
+                                          alone(ctx, gpu.dx[LUO_LAYER_UP], slow) +
                                           alone(ctx, norm[1], slow));
     }
     return LUO_OK;
@@ -707,9 +717,9 @@ luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     const double e = (double)luo_dtype_bytes(ctx->dtype);
     const double own =
         th / (shape->sequence_parallel ? shape->tp : 1); /* positions, and their sum */
-    layer_talk t;
+    layer_talk talk;
     luo_pair_cost worst = {0};
-    layer_tensor_comm(ctx, shape, dev, &t);
+    layer_tensor_comm(ctx, shape, dev, &talk);
     for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);
@@ -724,10 +734,10 @@ luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *sh
         worst.forward = fmax(worst.forward, backward + alone(ctx, both, slow));
         worst.backward = fmax(worst.backward, backward);
     }
-    *out = (luo_pair_cost){.forward = worst.forward + t.behind,
-                           .backward = worst.backward + t.before,
-                           .done = worst.backward + t.before,
-                           .input = t.before,
+    *out = (luo_pair_cost){.forward = worst.forward + talk.behind,
+                           .backward = worst.backward + talk.before,
+                           .done = worst.backward + talk.before,
+                           .input = talk.before,
                            .weight = worst.backward};
     return LUO_OK;
 }

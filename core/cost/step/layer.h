@@ -77,14 +77,14 @@ typedef struct luo_layer_cost {
     double weight_done[LUO_LAYER_PARTS], weight_due[LUO_LAYER_PARTS]; /* done, due: in BW */
 } luo_layer_cost;
 /* Ranks of the tokens of a micro-batch; 1 without context parallelism. */
-static inline int32_t luo_layer_ranks(const luo_layer_shape *l)
+static inline int32_t luo_layer_ranks(const luo_layer_shape *shape)
 {
-    return l->context.c > 1 ? l->context.c : 1;
+    return shape->context.c > 1 ? shape->context.c : 1;
 }
 /* Tokens of one of them. */
-static inline int64_t luo_layer_tokens(const luo_layer_shape *l)
+static inline int64_t luo_layer_tokens(const luo_layer_shape *shape)
 {
-    return (l->tokens + luo_layer_ranks(l) - 1) / luo_layer_ranks(l);
+    return (shape->tokens + luo_layer_ranks(shape) - 1) / luo_layer_ranks(shape);
 }
 /* Context parallelism: attention is the ring of luo_cost_ring, which waits for what it needs beside
  * no other work, and the messages that exchange heads for tokens before and behind it; the slowest

@@ -37,11 +37,11 @@ static void latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, c
 static luo_status exchange(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n, int32_t apart,
                            int64_t bytes, double *seconds, luo_err *err)
 {
-    luo_arena *a = luo_arena_new(0);
-    int32_t *group = a ? LUO_NEW_N(a, int32_t, n) : NULL;
+    luo_arena *arena = luo_arena_new(0);
+    int32_t *group = arena ? LUO_NEW_N(arena, int32_t, n) : NULL;
     for (int32_t i = 0; group && i < n; i++) group[i] = dev[i * apart];
     if (group) *seconds = luo_cost_group_seconds(ctx, LUO_COLL_A2A, group, n, bytes, 0);
-    luo_arena_free(a);
+    luo_arena_free(arena);
     return group ? LUO_OK : luo_err_nomem(err);
 }
 
@@ -136,7 +136,7 @@ static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *
 
 /* Balanced assignment: logits of all tokens of the micro-batch, wherever they are. */
 static void logits_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
-                        layer_talk *t)
+                        layer_talk *talk)
 {
     const int32_t n = shape->tp * luo_layer_ranks(shape);
     const bool cut = layer_deals_experts(shape) || shape->sequence_parallel;
@@ -145,12 +145,12 @@ static void logits_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, c
     if (!cut && n == shape->tp) return;
     const double gather = luo_cost_group_seconds(ctx, LUO_COLL_AG, dev, n,
                                                  4 * shape->tokens * shape->model->moe.experts, 0);
-    t->in += gather * ctx->stack->tp_exposed_factor;
+    talk->in += gather * ctx->stack->tp_exposed_factor;
 }
 
 /* Experts that are cut: all devices know all choices, and add up what their columns say of them. */
 static void choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
-                         layer_talk *t)
+                         layer_talk *talk)
 {
     const int64_t bytes = 4 * shape->tokens * shape->model->moe.experts_per_token;
     double gather = 0, reduce = 0;
@@ -160,38 +160,38 @@ static void choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
         gather = luo_cost_group_seconds(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0);
     reduce = luo_cost_group_seconds(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, dev,
                                     shape->tp, bytes, 0);
-    t->in += 2 * gather * ctx->stack->tp_exposed_factor;
-    t->din += reduce * ctx->stack->tp_exposed_factor;
+    talk->in += 2 * gather * ctx->stack->tp_exposed_factor;
+    talk->din += reduce * ctx->stack->tp_exposed_factor;
 }
 
 /* Tokens are with their devices under sequence parallelism; else they are gathered behind, and
  * their gradients are. Shared experts gather and sum as all feed-forwards do, beside those that are
  * cut: what both read is gathered once, and so is summed what its gradient is. */
 luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *dev, layer_talk *t, luo_err *err)
+                              const int32_t *dev, layer_talk *talk, luo_err *err)
 {
     const bool shared = shape->model->moe.shared_experts > 0;
     const int64_t bytes = shape->tokens * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
     double rows, counts, gather = 0;
-    t->in = t->dout = t->before;
-    t->out = t->din = t->behind;
+    talk->in = talk->dout = talk->before;
+    talk->out = talk->din = talk->behind;
     if (!layer_deals_experts(shape)) {
-        t->out += shared ? t->behind : 0;
-        t->dout += shared ? t->before : 0;
-        logits_comm(ctx, shape, dev, t);
-        choices_comm(ctx, shape, dev, t);
+        talk->out += shared ? talk->behind : 0;
+        talk->dout += shared ? talk->before : 0;
+        logits_comm(ctx, shape, dev, talk);
+        choices_comm(ctx, shape, dev, talk);
         return LUO_OK;
     }
-    if (!shared) t->in = t->out = t->din = t->dout = 0;
+    if (!shared) talk->in = talk->out = talk->din = talk->dout = 0;
     LUO_TRY(exchange_rows(ctx, shape, dev, &rows, &counts, err));
     if (!shape->sequence_parallel)
         gather = luo_cost_group_seconds(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0);
     gather *= ctx->stack->tp_exposed_factor;
-    logits_comm(ctx, shape, dev, t);
-    t->in += counts + rows;
-    t->out += rows + gather;
-    t->dout += rows;
-    t->din += rows + gather;
+    logits_comm(ctx, shape, dev, talk);
+    talk->in += counts + rows;
+    talk->out += rows + gather;
+    talk->dout += rows;
+    talk->din += rows + gather;
     return LUO_OK;
 }
 

@@ -19,7 +19,7 @@ void layer_tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape, co
                        layer_talk *out);
 /* What layer_tensor_comm said, with the second half of the layer: .in, .out, .din, .dout. */
 luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *dev, layer_talk *t, luo_err *err);
+                              const int32_t *dev, layer_talk *talk, luo_err *err);
 /* Are experts dealt out whole, so that rows go to them and back? */
 bool layer_deals_experts(const luo_layer_shape *shape);
 

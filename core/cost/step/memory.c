@@ -64,13 +64,13 @@ double luo_mem_attention_parameters(const luo_model *model, int32_t tp)
     const double h = (double)model->hidden, q = (double)(model->heads * model->head_dim);
     const double kv = (double)(model->kv_heads * model->head_dim);
     const double heads = (double)model->heads / tp;
-    const luo_latent *l = &model->latent;
-    const double low = (double)l->q_lora, lower = (double)l->kv_lora;
+    const luo_latent *latent = &model->latent;
+    const double low = (double)latent->q_lora, lower = (double)latent->kv_lora;
     if (!luo_model_is_latent(model)) return h * (2 * q + 2 * kv) / tp;
-    const double vectors = h * (low + lower + (double)l->rope) +
+    const double vectors = h * (low + lower + (double)latent->rope) +
                            (model->norm == LUO_NORM_LAYER ? 2 : 1) * (low + lower);
     return vectors + heads * ((low > 0 ? low : h) * (double)model->head_dim +
-                              lower * (double)(l->nope + l->v) + (double)l->v * h);
+                              lower * (double)(latent->nope + latent->v) + (double)latent->v * h);
 }
 
 double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t tp)
@@ -110,13 +110,13 @@ static double mlp_width(const luo_model *model, bool experts)
     return (double)(model->moe.shared_experts * model->moe.shared_ffn_hidden);
 }
 
-static double score_bytes(const luo_mem_spec *s, double published)
+static double score_bytes(const luo_mem_spec *spec, double published)
 {
-    luo_memory_rules r;
-    if (!s->rules) return published;
-    r = *s->rules;
-    r.attention_unfused = true; /* whoever asks has seen s->attention_fused */
-    return (double)luo_memory_score_bytes(&r, luo_dtype_bytes(s->model->dtype));
+    luo_memory_rules rules;
+    if (!spec->rules) return published;
+    rules = *spec->rules;
+    rules.attention_unfused = true; /* whoever asks has seen spec->attention_fused */
+    return (double)luo_memory_score_bytes(&rules, luo_dtype_bytes(spec->model->dtype));
 }
 
 /* Elements that attention keeps of a token: of what is cut by heads, q, k, v and the result; of
@@ -132,13 +132,14 @@ static attention_kept attention_keeps(const luo_mem_spec *spec)
     const luo_model *model = spec->model;
     const double e = (double)luo_dtype_bytes(model->dtype), heads = (double)model->heads;
     const double d = (double)model->head_dim, kv = (double)model->kv_heads * d;
-    const luo_latent *l = &model->latent;
+    const luo_latent *latent = &model->latent;
     if (!luo_model_is_latent(model))
         return (attention_kept){2 * heads * d + 2 * keys_grow(spec) * kv, 0, 0};
-    const double parts = d + (double)(l->nope + l->v);
-    return (attention_kept){heads * (2 * d + 2 * (double)l->v),
-                            (double)(2 * l->q_lora + 2 * l->kv_lora + (spec->rules ? 0 : l->rope)),
-                            heads * (4 + (spec->attention_fused || spec->rules ? 0 : e * parts))};
+    const double parts = d + (double)(latent->nope + latent->v);
+    return (attention_kept){
+        heads * (2 * d + 2 * (double)latent->v),
+        (double)(2 * latent->q_lora + 2 * latent->kv_lora + (spec->rules ? 0 : latent->rope)),
+        heads * (4 + (spec->attention_fused || spec->rules ? 0 : e * parts))};
 }
 
 /* Korthikanti et al., table 2, with their counts of 2-byte values written in e (masks stay one
@@ -151,27 +152,27 @@ static double layer_activations(const luo_mem_spec *spec, int recompute, bool ex
     const double f = mlp_width(model, experts) / h,
                  square = (double)(model->heads * spec->sequence_tokens) / h;
     const double q = (double)(model->heads * model->head_dim) / h;
-    const attention_kept a = attention_keeps(spec);
-    const double qkv = e * a.cut / h + a.beside / h;
+    const attention_kept kept = attention_keeps(spec);
+    const double qkv = e * kept.cut / h + kept.beside / h;
     const double home = inner_of(spec) > 1 && recompute != 2 ? e * q : 0; /* results, once more */
     const bool keeps = !spec->attention_fused && recompute == 0;          /* the attention square */
-    const luo_memory_rules *r = spec->rules;
+    const luo_memory_rules *rules = spec->rules;
     double whole, cut;
     const int halves = halves_of(model);
     /* inputs and outputs; the second one's input may be made again, or be the first one's */
-    const bool one = halves == 2 && (model->parallel_residual || (r && r->norm2_again));
+    const bool one = halves == 2 && (model->parallel_residual || (rules && rules->norm2_again));
     const int post = model->post_norms ? 2 : 0; /* their results are read in forward alone */
     const double norms = ((one ? 3 : 2 * halves) - (model->shared_norm ? 1 : 0) + post) * e;
-    const double masks = !r || r->dropout ? halves : 0; /* of the results of halves */
+    const double masks = !rules || rules->dropout ? halves : 0; /* of the results of halves */
     if (recompute == 2) {
         whole = e;
         cut = 0;
     } else if (luo_model_is_gated(model)) {
-        whole = norms + (r ? masks : 0) + e * a.whole / h;
-        cut = qkv + (r && r->silu_again ? 3 : 4) * e * f +
+        whole = norms + (rules ? masks : 0) + e * kept.whole / h;
+        cut = qkv + (rules && rules->silu_again ? 3 : 4) * e * f +
               (keeps ? score_bytes(spec, e) * square : 0);
     } else {
-        whole = norms + masks + e * a.whole / h;
+        whole = norms + masks + e * kept.whole / h;
         cut = qkv + 2 * e * f +
               (keeps ? score_bytes(spec, 2 * e + 1) * square : 0);
     }
@@ -186,17 +187,17 @@ double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute)
 }
 
 /* Inputs of a layer's products. */
-static double inputs(const luo_mem_spec *s, bool experts)
+static double inputs(const luo_mem_spec *spec, bool experts)
 {
-    const luo_model *model = s->model;
-    const luo_memory_rules *r = s->rules;
-    const double e = (double)luo_dtype_bytes(model->dtype), t = s->tp, h = (double)model->hidden;
+    const luo_model *model = spec->model;
+    const luo_memory_rules *rules = spec->rules;
+    const double e = (double)luo_dtype_bytes(model->dtype), t = spec->tp, h = (double)model->hidden;
     const double low = (double)(model->latent.q_lora + model->latent.kv_lora) / h;
-    const double norms = halves_of(model) * (e + (r && r->dropout ? 1 : 0)) + e * low;
+    const double norms = halves_of(model) * (e + (rules && rules->dropout ? 1 : 0)) + e * low;
     const double o = (double)(model->heads * luo_model_value_dim(model)) / h;
     const double cut = e * (o + mlp_width(model, experts) / h);
-    return memory_tokens(s) * h * (norms / (s->sequence_parallel ? t : 1) + cut / t) +
-           (experts ? memory_experts_inputs(s) : 0);
+    return memory_tokens(spec) * h * (norms / (spec->sequence_parallel ? t : 1) + cut / t) +
+           (experts ? memory_experts_inputs(spec) : 0);
 }
 
 /* What one layer leaves between the halves of a backward cut in two, for one micro-batch, bytes:
@@ -208,11 +209,11 @@ static double layer_weights(const luo_mem_spec *spec, bool experts)
     const double e = (double)luo_dtype_bytes(model->dtype), t = spec->tp, h = (double)model->hidden;
     const double q = (double)(model->heads * model->head_dim) / h,
                  f = mlp_width(model, experts) / h;
-    const luo_latent *l = &model->latent;
+    const luo_latent *latent = &model->latent;
     const double kv = luo_model_is_latent(model)
-                          ? (double)(model->heads * (l->nope + l->v)) / h
+                          ? (double)(model->heads * (latent->nope + latent->v)) / h
                           : 2 * (double)(model->kv_heads * model->head_dim) / h;
-    const double low = (double)(l->q_lora + l->kv_lora + l->rope) / h;
+    const double low = (double)(latent->q_lora + latent->kv_lora + latent->rope) / h;
     const double wide = luo_model_is_gated(model) ? 2 : 1;
     const double cut = e * (q + kv + wide * f);
     const double own = e * low / (spec->sequence_parallel ? t : 1); /* made where tokens lie */
@@ -253,12 +254,12 @@ static double last_work(const luo_mem_spec *spec)
 }
 
 /* The same of the ends of the pipeline: gradients of the logits and of the embedding's output. */
-static double end_weights(const luo_mem_spec *s)
+static double end_weights(const luo_mem_spec *spec)
 {
-    const double e = (double)luo_dtype_bytes(s->model->dtype), h = (double)s->model->hidden;
-    const double columns = (double)luo_mem_vocab(s->model, s->tp) / s->tp;
-    const double own = h / (s->sequence_parallel ? s->tp : 1);
-    return e * memory_tokens(s) * ((s->head ? columns + own : 0) + (s->embedding ? h : 0));
+    const double e = (double)luo_dtype_bytes(spec->model->dtype), h = (double)spec->model->hidden;
+    const double columns = (double)luo_mem_vocab(spec->model, spec->tp) / spec->tp;
+    const double own = h / (spec->sequence_parallel ? spec->tp : 1);
+    return e * memory_tokens(spec) * ((spec->head ? columns + own : 0) + (spec->embedding ? h : 0));
 }
 
 /* zb_h1, zb_h2: the most when a BI begins or ends. kept, left: of one micro-batch, before and after
@@ -391,11 +392,12 @@ static double work(const luo_mem_spec *spec, bool again)
 }
 
 /* A micro-batch's output, where the stack keeps what it has sent. */
-static double outputs(const luo_mem_spec *s)
+static double outputs(const luo_mem_spec *spec)
 {
-    if (!s->rules || !s->rules->outputs_kept || s->stage == s->stages - 1) return 0;
-    const double e = (double)luo_dtype_bytes(s->model->dtype);
-    return e * memory_tokens(s) * (double)s->model->hidden / (s->sequence_parallel ? s->tp : 1);
+    if (!spec->rules || !spec->rules->outputs_kept || spec->stage == spec->stages - 1) return 0;
+    const double e = (double)luo_dtype_bytes(spec->model->dtype);
+    return e * memory_tokens(spec) * (double)spec->model->hidden /
+           (spec->sequence_parallel ? spec->tp : 1);
 }
 
 static double stage_activations(const luo_mem_spec *spec)
@@ -421,63 +423,65 @@ static double gradient_bytes(const luo_mem_spec *spec)
 }
 
 /* Lanes in which a stage speaks with others: forward and backward, sends and receives. */
-static int32_t lanes_between_stages(const luo_mem_spec *s)
+static int32_t lanes_between_stages(const luo_mem_spec *spec)
 {
-    const bool wraps = s->chunks > 1; /* behind the last stage comes the first one's next chunk */
-    if (s->stages < 2) return 0;
-    return 2 * (wraps || s->stage > 0) + 2 * (wraps || s->stage < s->stages - 1);
+    const bool wraps =
+        spec->chunks > 1; /* behind the last stage comes the first one's next chunk */
+    if (spec->stages < 2) return 0;
+    return 2 * (wraps || spec->stage > 0) + 2 * (wraps || spec->stage < spec->stages - 1);
 }
 
 /* Whole or dealt tensors are summed and gathered among other devices than those of the copies: in
  * context parallelism by parts, replicas and both, of dealt experts among those that have them. */
-static int32_t groups_besides(const luo_mem_spec *s, bool cut)
+static int32_t groups_besides(const luo_mem_spec *spec, bool cut)
 {
-    const bool context = ranks_of(s) > 1;
+    const bool context = ranks_of(spec) > 1;
     int32_t n = 0;
-    if (context) n += (s->tp > 1) + (s->tp > 1 && s->sequence_parallel) + (cut ? 4 : 0);
-    if (s->experts_among > 0) n += context ? 4 : 2;
+    if (context) n += (spec->tp > 1) + (spec->tp > 1 && spec->sequence_parallel) + (cut ? 4 : 0);
+    if (spec->experts_among > 0) n += context ? 4 : 2;
     return n;
 }
 
 /* Of a table tied over two stages: all that hold it, who may be all that there are; with ZeRO-2 and
  * 3 a lane for the copy and one for its gradient. */
-static int32_t groups_of_table(const luo_mem_spec *s)
+static int32_t groups_of_table(const luo_mem_spec *spec)
 {
-    if (s->embedding == s->head || !s->model->tied_embeddings) return 0;
-    return s->zero >= 2 ? 2 : s->tp > 1 || s->stages > 2;
+    if (spec->embedding == spec->head || !spec->model->tied_embeddings) return 0;
+    return spec->zero >= 2 ? 2 : spec->tp > 1 || spec->stages > 2;
 }
 
-int32_t luo_mem_communicators(const luo_mem_spec *s)
+int32_t luo_mem_communicators(const luo_mem_spec *spec)
 {
-    const int32_t copies = copies_of(s);
-    const bool cut = s->zero > 0 && copies > 1;
+    const int32_t copies = copies_of(spec);
+    const bool cut = spec->zero > 0 && copies > 1;
     /* what devices of a tensor group have whole is summed once a step, or gathered from pieces */
-    const bool whole = s->tp > 1 && (s->sequence_parallel || cut || s->experts_among > 0);
-    const bool alone = s->stages == 1 && (s->tp == 1 || (copies == 1 && whole)); /* those are all */
-    int32_t n = lanes_between_stages(s);
-    n += s->tp > 1;
-    n += inner_of(s) > 1;
-    n += luo_context_parts(&s->context) > 1;
+    const bool whole = spec->tp > 1 && (spec->sequence_parallel || cut || spec->experts_among > 0);
+    const bool alone =
+        spec->stages == 1 && (spec->tp == 1 || (copies == 1 && whole)); /* those are all */
+    int32_t n = lanes_between_stages(spec);
+    n += spec->tp > 1;
+    n += inner_of(spec) > 1;
+    n += luo_context_parts(&spec->context) > 1;
     n += copies > 1;
     n += whole;
-    n += !alone && s->tp * s->stages * copies > 1; /* the norm of all gradients */
-    return n + groups_of_table(s) + groups_besides(s, cut);
+    n += !alone && spec->tp * spec->stages * copies > 1; /* the norm of all gradients */
+    return n + groups_of_table(spec) + groups_besides(spec, cut);
 }
 
 /* The rules' sums in the place of the closed form's. */
-static void total(const luo_mem_spec *s, double sum, luo_mem *m)
+static void total(const luo_mem_spec *spec, double sum, luo_mem *mem)
 {
     static const luo_memory_rules none = {.allocator_factor = 1.05};
-    luo_memory_rules r = s->rules ? *s->rules : none;
-    if (s->factor > 0) r.allocator_factor = s->factor;
-    const double factor = r.allocator_factor > 0 ? r.allocator_factor : 1;
-    const double headroom = r.headroom_factor > 1 ? r.headroom_factor : 1;
+    luo_memory_rules rules = spec->rules ? *spec->rules : none;
+    if (spec->factor > 0) rules.allocator_factor = spec->factor;
+    const double factor = rules.allocator_factor > 0 ? rules.allocator_factor : 1;
+    const double headroom = rules.headroom_factor > 1 ? rules.headroom_factor : 1;
     const double beside =
-        s->reserved_bytes +
-        (r.communicator_bytes > 0 ? luo_mem_communicators(s) * r.communicator_bytes : 0);
-    m->allocated = up(sum + r.framework_bytes);
-    m->peak = up((sum + r.framework_bytes) * factor + beside);
-    m->needed = up((sum + r.framework_bytes) * factor * headroom + beside);
+        spec->reserved_bytes +
+        (rules.communicator_bytes > 0 ? luo_mem_communicators(spec) * rules.communicator_bytes : 0);
+    mem->allocated = up(sum + rules.framework_bytes);
+    mem->peak = up((sum + rules.framework_bytes) * factor + beside);
+    mem->needed = up((sum + rules.framework_bytes) * factor * headroom + beside);
 }
 
 /* Gradients without content, one for each matrix of a layer; products of experts have none. */
@@ -555,45 +559,50 @@ static double uncut(const luo_mem_spec *spec, double layer)
 }
 
 /* Their state is cut over the copies there are of them, which are others. */
-static void add_experts(const luo_mem_spec *s, int64_t e, double parameters, luo_mem *m)
+static void add_experts(const luo_mem_spec *spec, int64_t e, double parameters, luo_mem *mem)
 {
     luo_mem more = {0};
-    luo_mem_state(parameters, e, gradient_bytes(s), s->zero, memory_experts_parts(s, copies_of(s)),
-                  &more);
-    m->weights += more.weights;
-    m->gradients += more.gradients;
-    m->optimizer += more.optimizer;
+    luo_mem_state(parameters, e, gradient_bytes(spec), spec->zero,
+                  memory_experts_parts(spec, copies_of(spec)), &more);
+    mem->weights += more.weights;
+    mem->gradients += more.gradients;
+    mem->optimizer += more.optimizer;
 }
 
 /* Embedding and head share a tied table's state: both stages have all of it, or pieces cut over
  * both (ZeRO-1; where gradients are one array, each stage cuts its own). With ZeRO-2 and 3 it lies
  * with the embedding, where the copy's gradient arrives. */
-static void share_table(const luo_mem_spec *s, int64_t e, luo_mem *m)
+static void share_table(const luo_mem_spec *spec, int64_t e, luo_mem *mem)
 {
     luo_mem table = {0};
-    luo_mem_state(table_parameters(s), e, gradient_bytes(s), s->zero, copies_of(s), &table);
-    if (s->zero == 1 && !s->rules->flat_gradients) m->optimizer -= table.optimizer / 2;
-    if (s->zero < 2) return;
-    if (s->head) m->optimizer -= table.optimizer;
-    else m->gradients += table.gradients;
+    luo_mem_state(table_parameters(spec), e, gradient_bytes(spec), spec->zero, copies_of(spec),
+                  &table);
+    if (spec->zero == 1 && !spec->rules->flat_gradients) mem->optimizer -= table.optimizer / 2;
+    if (spec->zero < 2) return;
+    if (spec->head)
+        mem->optimizer -= table.optimizer;
+    else
+        mem->gradients += table.gradients;
 }
 
-void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
+void luo_mem_stage(const luo_mem_spec *spec, luo_mem *out)
 {
-    const int64_t e = luo_dtype_bytes(s->model->dtype);
-    double layer = 0, of_experts = 0, buffers = s->buffer_bytes;
-    luo_mem m = {0};
-    const double parameters = stage_parameters(s, &layer, &of_experts);
-    luo_mem_state(parameters, e, gradient_bytes(s), s->zero, copies_of(s), &m);
-    if (of_experts > 0) add_experts(s, e, of_experts, &m);
-    if (s->rules && s->head != s->embedding && s->model->tied_embeddings) share_table(s, e, &m);
-    if (s->rules) luo_memory_held(s->rules, e, &m.gradients, &m.optimizer);
-    const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
-    if (s->zero >= 3 && copies_of(s) > 1) buffers += gathered * (double)e * layer;
-    buffers += uncut(s, layer) + packed_room(s, parameters, layer) + dummies(s);
-    const double activations = stage_activations(s);
-    m.activations = up(activations);
-    m.buffers = up(buffers);
-    total(s, (double)(m.weights + m.gradients + m.optimizer) + activations + buffers, &m);
-    *out = m;
+    const int64_t e = luo_dtype_bytes(spec->model->dtype);
+    double layer = 0, of_experts = 0, buffers = spec->buffer_bytes;
+    luo_mem mem = {0};
+    const double parameters = stage_parameters(spec, &layer, &of_experts);
+    luo_mem_state(parameters, e, gradient_bytes(spec), spec->zero, copies_of(spec), &mem);
+    if (of_experts > 0) add_experts(spec, e, of_experts, &mem);
+    if (spec->rules && spec->head != spec->embedding && spec->model->tied_embeddings)
+        share_table(spec, e, &mem);
+    if (spec->rules) luo_memory_held(spec->rules, e, &mem.gradients, &mem.optimizer);
+    const int32_t gathered = spec->gathered > 0 ? spec->gathered : 2;
+    if (spec->zero >= 3 && copies_of(spec) > 1) buffers += gathered * (double)e * layer;
+    buffers += uncut(spec, layer) + packed_room(spec, parameters, layer) + dummies(spec);
+    const double activations = stage_activations(spec);
+    mem.activations = up(activations);
+    mem.buffers = up(buffers);
+    total(spec, (double)(mem.weights + mem.gradients + mem.optimizer) + activations + buffers,
+          &mem);
+    *out = mem;
 }

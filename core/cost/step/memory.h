@@ -66,5 +66,5 @@ int32_t luo_mem_communicators(const luo_mem_spec *spec);
  * parallelism: of a rank's tokens, state over replicas*c copies, what goes round or is exchanged
  * (docs/architecture/context.md#the-rest-of-the-step). Pre: model
  * is no vgg; tp, stages, chunks, replicas >= 1. */
-void luo_mem_stage(const luo_mem_spec *s, luo_mem *out);
+void luo_mem_stage(const luo_mem_spec *spec, luo_mem *out);
 #endif

@@ -64,12 +64,12 @@ static double behind(const luo_mem_spec *spec)
 double memory_experts_kept(const luo_mem_spec *spec)
 {
     const share s = share_of(spec);
-    const luo_memory_rules *r = spec->rules;
+    const luo_memory_rules *rules = spec->rules;
     const double e = element(spec), h = hidden(spec);
-    const bool silu = s.gated > 1 && !(r && r->silu_again);
+    const bool silu = s.gated > 1 && !(rules && rules->silu_again);
     const double wide = (s.gated + 1 + silu) * s.columns;
     return e * s.rows * (h + behind(spec) + wide) + choices(spec, &s) -
-           not_read(spec, &s, r && r->dropout ? 1 : 0);
+           not_read(spec, &s, rules && rules->dropout ? 1 : 0);
 }
 
 /* Shared experts have gone back before. Gradients of rows come first; then what is behind the

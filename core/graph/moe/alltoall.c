@@ -12,17 +12,17 @@ const char *luo_alltoall_kind_name(luo_alltoall_kind kind)
 }
 
 /* Devices that share the busiest NIC; a device has one at most. */
-static double sharing(const luo_alltoall *x, const luo_alltoall_links *links)
+static double sharing(const luo_alltoall *alltoall, const luo_alltoall_links *links)
 {
     int32_t nics = links->nics < 1 ? 1 : links->nics;
-    if (nics > x->each) nics = x->each;
-    return (x->each + nics - 1) / nics;
+    if (nics > alltoall->each) nics = alltoall->each;
+    return (alltoall->each + nics - 1) / nics;
 }
 
-double luo_alltoall_messages(const luo_alltoall *x, luo_alltoall_kind kind,
+double luo_alltoall_messages(const luo_alltoall *alltoall, luo_alltoall_kind kind,
                              const luo_alltoall_links *links)
 {
-    const double others = x->nodes - 1, devices = sharing(x, links);
+    const double others = alltoall->nodes - 1, devices = sharing(alltoall, links);
     switch (kind) {
     case LUO_ALLTOALL_FLAT:
         break;
@@ -31,21 +31,21 @@ double luo_alltoall_messages(const luo_alltoall *x, luo_alltoall_kind kind,
     case LUO_ALLTOALL_2D:
         return devices * others;
     }
-    return devices * x->each * others;
+    return devices * alltoall->each * others;
 }
 
-double luo_alltoall_nic_bytes(const luo_alltoall *x, luo_alltoall_kind kind,
+double luo_alltoall_nic_bytes(const luo_alltoall *alltoall, luo_alltoall_kind kind,
                               const luo_alltoall_links *links, double bytes)
 {
-    const double devices = kind == LUO_ALLTOALL_LEADER ? x->each : sharing(x, links);
-    return devices * bytes * (x->nodes - 1) / x->nodes;
+    const double devices = kind == LUO_ALLTOALL_LEADER ? alltoall->each : sharing(alltoall, links);
+    return devices * bytes * (alltoall->nodes - 1) / alltoall->nodes;
 }
 
 /* Into leaders and out of them, or among the devices of a node; and the copies beside that. */
-static double inside(const luo_alltoall *x, luo_alltoall_kind kind, const luo_alltoall_links *links,
-                     double bytes)
+static double inside(const luo_alltoall *alltoall, luo_alltoall_kind kind,
+                     const luo_alltoall_links *links, double bytes)
 {
-    const double G = x->each;
+    const double G = alltoall->each;
     switch (kind) {
     case LUO_ALLTOALL_FLAT:
         break;
@@ -59,47 +59,47 @@ static double inside(const luo_alltoall *x, luo_alltoall_kind kind, const luo_al
     return 0;
 }
 
-double luo_alltoall_seconds(const luo_alltoall *x, luo_alltoall_kind kind,
+double luo_alltoall_seconds(const luo_alltoall *alltoall, luo_alltoall_kind kind,
                             const luo_alltoall_links *links, double bytes)
 {
-    return luo_alltoall_messages(x, kind, links) * links->message_s +
-           luo_alltoall_nic_bytes(x, kind, links, bytes) / links->bytes_per_s +
-           inside(x, kind, links, bytes);
+    return luo_alltoall_messages(alltoall, kind, links) * links->message_s +
+           luo_alltoall_nic_bytes(alltoall, kind, links, bytes) / links->bytes_per_s +
+           inside(alltoall, kind, links, bytes);
 }
 
 /* Both times are linear in S: what leader saves at 0, over what each further byte costs it. */
-double luo_alltoall_limit(const luo_alltoall *x, const luo_alltoall_links *links)
+double luo_alltoall_limit(const luo_alltoall *alltoall, const luo_alltoall_links *links)
 {
     const luo_alltoall_kind flat = LUO_ALLTOALL_FLAT, leader = LUO_ALLTOALL_LEADER;
     luo_alltoall_links silent = *links;
     silent.inner_message_s = 0;
-    const double fewer =
-        luo_alltoall_messages(x, flat, links) - luo_alltoall_messages(x, leader, links);
-    const double more =
-        luo_alltoall_nic_bytes(x, leader, links, 1) - luo_alltoall_nic_bytes(x, flat, links, 1);
-    const double saved = fewer * links->message_s - inside(x, leader, links, 0);
-    return fmax(saved / (more / links->bytes_per_s + inside(x, leader, &silent, 1)), 0);
+    const double fewer = luo_alltoall_messages(alltoall, flat, links) -
+                         luo_alltoall_messages(alltoall, leader, links);
+    const double more = luo_alltoall_nic_bytes(alltoall, leader, links, 1) -
+                        luo_alltoall_nic_bytes(alltoall, flat, links, 1);
+    const double saved = fewer * links->message_s - inside(alltoall, leader, links, 0);
+    return fmax(saved / (more / links->bytes_per_s + inside(alltoall, leader, &silent, 1)), 0);
 }
 
-luo_status luo_alltoall_fits(const luo_alltoall *x, luo_alltoall_kind kind, double bytes,
+luo_status luo_alltoall_fits(const luo_alltoall *alltoall, luo_alltoall_kind kind, double bytes,
                              double free_bytes, int32_t device, luo_err *err)
 {
-    const double room = 2 * x->each * bytes;
+    const double room = 2 * alltoall->each * bytes;
     if (kind != LUO_ALLTOALL_LEADER || room <= free_bytes) return LUO_OK;
     return luo_err_set(err, LUO_EOOM,
                        "leader exchange needs %.1f GiB on device %d, %.1f GiB are free; use 2d.",
                        room / GIB, (int)device, free_bytes / GIB);
 }
 
-luo_alltoall_kind luo_alltoall_best(const luo_alltoall *x, const luo_alltoall_links *links,
+luo_alltoall_kind luo_alltoall_best(const luo_alltoall *alltoall, const luo_alltoall_links *links,
                                     double bytes, double free_bytes)
 {
     luo_alltoall_kind best = LUO_ALLTOALL_FLAT;
     for (int k = 1; k < LUO_ALLTOALL_KINDS; k++) {
         const luo_alltoall_kind kind = (luo_alltoall_kind)k;
-        if (luo_alltoall_fits(x, kind, bytes, free_bytes, 0, NULL) == LUO_OK &&
-            luo_alltoall_seconds(x, kind, links, bytes) <
-                luo_alltoall_seconds(x, best, links, bytes))
+        if (luo_alltoall_fits(alltoall, kind, bytes, free_bytes, 0, NULL) == LUO_OK &&
+            luo_alltoall_seconds(alltoall, kind, links, bytes) <
+                luo_alltoall_seconds(alltoall, best, links, bytes))
             best = kind;
     }
     return best;
@@ -107,20 +107,21 @@ luo_alltoall_kind luo_alltoall_best(const luo_alltoall *x, const luo_alltoall_li
 
 /* ---- sweeps ---- */
 
-static luo_alltoall_row row_of(const luo_alltoall *x, const luo_alltoall_links *links, double bytes,
-                               double free_bytes)
+static luo_alltoall_row row_of(const luo_alltoall *alltoall, const luo_alltoall_links *links,
+                               double bytes, double free_bytes)
 {
-    luo_alltoall_row r = {.at = *x, .bytes = bytes};
+    luo_alltoall_row row = {.at = *alltoall, .bytes = bytes};
     for (int k = 0; k < LUO_ALLTOALL_KINDS; k++) {
         const luo_alltoall_kind kind = (luo_alltoall_kind)k;
-        r.seconds[k] = luo_alltoall_seconds(x, kind, links, bytes);
-        r.messages[k] = luo_alltoall_messages(x, kind, links);
-        r.nic_bytes[k] = luo_alltoall_nic_bytes(x, kind, links, bytes);
+        row.seconds[k] = luo_alltoall_seconds(alltoall, kind, links, bytes);
+        row.messages[k] = luo_alltoall_messages(alltoall, kind, links);
+        row.nic_bytes[k] = luo_alltoall_nic_bytes(alltoall, kind, links, bytes);
     }
-    r.leader_fits = luo_alltoall_fits(x, LUO_ALLTOALL_LEADER, bytes, free_bytes, 0, NULL) == LUO_OK;
-    r.best = luo_alltoall_best(x, links, bytes, free_bytes);
-    r.limit = luo_alltoall_limit(x, links);
-    return r;
+    row.leader_fits =
+        luo_alltoall_fits(alltoall, LUO_ALLTOALL_LEADER, bytes, free_bytes, 0, NULL) == LUO_OK;
+    row.best = luo_alltoall_best(alltoall, links, bytes, free_bytes);
+    row.limit = luo_alltoall_limit(alltoall, links);
+    return row;
 }
 
 /* Powers of two from `from` to the first that is not below `to`. */
@@ -131,26 +132,27 @@ static int32_t powers(int32_t from, int32_t to)
     return n;
 }
 
-luo_status luo_alltoall_sweep(luo_arena *arena, const luo_alltoall *x,
+luo_status luo_alltoall_sweep(luo_arena *arena, const luo_alltoall *alltoall,
                               const luo_alltoall_links *links, double free_bytes,
                               luo_alltoall_axis axis, luo_alltoall_row **out, int32_t *n,
                               luo_err *err)
 {
     enum { NODES = 128, EACH = 16, FIRST_OCTAVE = 10 };
     int32_t steps = 1;
-    if (axis == LUO_ALLTOALL_NODES) steps = powers(2, x->nodes > NODES ? x->nodes : NODES);
-    if (axis == LUO_ALLTOALL_EACH) steps = powers(1, x->each > EACH ? x->each : EACH);
-    luo_alltoall_row *r = LUO_NEW_N(arena, luo_alltoall_row, (int64_t)steps * LUO_ALLTOALL_SIZES);
-    if (!r) return luo_err_nomem(err);
+    if (axis == LUO_ALLTOALL_NODES)
+        steps = powers(2, alltoall->nodes > NODES ? alltoall->nodes : NODES);
+    if (axis == LUO_ALLTOALL_EACH) steps = powers(1, alltoall->each > EACH ? alltoall->each : EACH);
+    luo_alltoall_row *row = LUO_NEW_N(arena, luo_alltoall_row, (int64_t)steps * LUO_ALLTOALL_SIZES);
+    if (!row) return luo_err_nomem(err);
     for (int32_t i = 0; i < steps; i++) {
-        luo_alltoall at = *x;
+        luo_alltoall at = *alltoall;
         if (axis == LUO_ALLTOALL_NODES) at.nodes = 2 << i;
         if (axis == LUO_ALLTOALL_EACH) at.each = 1 << i;
         for (int32_t k = 0; k < LUO_ALLTOALL_SIZES; k++)
-            r[i * LUO_ALLTOALL_SIZES + k] =
+            row[i * LUO_ALLTOALL_SIZES + k] =
                 row_of(&at, links, floor(exp2(FIRST_OCTAVE + k / 2.0) + 0.5), free_bytes);
     }
-    *out = r;
+    *out = row;
     *n = steps * LUO_ALLTOALL_SIZES;
     return LUO_OK;
 }

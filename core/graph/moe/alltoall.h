@@ -43,23 +43,23 @@ typedef struct luo_alltoall_links {
     int32_t nics; /* of a node: neighbours share one where they are fewer than devices; 0: 1 */
 } luo_alltoall_links;
 /* Messages that the busiest NIC sends, and bytes, for S bytes a device. A leader has one NIC. */
-double luo_alltoall_messages(const luo_alltoall *x, luo_alltoall_kind kind,
+double luo_alltoall_messages(const luo_alltoall *alltoall, luo_alltoall_kind kind,
                              const luo_alltoall_links *links);
-double luo_alltoall_nic_bytes(const luo_alltoall *x, luo_alltoall_kind kind,
+double luo_alltoall_nic_bytes(const luo_alltoall *alltoall, luo_alltoall_kind kind,
                               const luo_alltoall_links *links, double bytes);
 /* Seconds for S bytes a device: those of the busiest NIC, and what is done inside a node. With one
  * NIC a node as published; several are ours. */
-double luo_alltoall_seconds(const luo_alltoall *x, luo_alltoall_kind kind,
+double luo_alltoall_seconds(const luo_alltoall *alltoall, luo_alltoall_kind kind,
                             const luo_alltoall_links *links, double bytes);
 /* Bytes a device below which leader is faster than flat; 0: it never is. It may still not be the
  * fastest: luo_alltoall_best. */
-double luo_alltoall_limit(const luo_alltoall *x, const luo_alltoall_links *links);
+double luo_alltoall_limit(const luo_alltoall *alltoall, const luo_alltoall_links *links);
 /* A leader has two buffers of G S bytes. Errors: LUO_EOOM they do not fit into free_bytes of
  * `device`. */
-luo_status luo_alltoall_fits(const luo_alltoall *x, luo_alltoall_kind kind, double bytes,
+luo_status luo_alltoall_fits(const luo_alltoall *alltoall, luo_alltoall_kind kind, double bytes,
                              double free_bytes, int32_t device, luo_err *err);
 /* The fastest of those that fit; of equal ones the first. */
-luo_alltoall_kind luo_alltoall_best(const luo_alltoall *x, const luo_alltoall_links *links,
+luo_alltoall_kind luo_alltoall_best(const luo_alltoall *alltoall, const luo_alltoall_links *links,
                                     double bytes, double free_bytes);
 
 /* ---- sweeps ---- */
@@ -78,10 +78,10 @@ typedef struct luo_alltoall_row {
     double limit;
 } luo_alltoall_row;
 enum { LUO_ALLTOALL_SIZES = 41 }; /* of S: half octaves from 1 KiB to 1 GiB */
-/* Rows by N or G, powers of two (N 2 to 128, G 1 to 16, and on to that of x), and by S.
- * Pre: x->nodes >= 2, x->each >= 1, links above 0. Errors: LUO_ENOMEM. Owner: arena.
+/* Rows by N or G, powers of two (N 2 to 128, G 1 to 16, and on to that of the given one), and by S.
+ * Pre: alltoall->nodes >= 2, alltoall->each >= 1, links above 0. Errors: LUO_ENOMEM. Owner: arena.
  * See: tests/unit/check_alltoall.c */
-luo_status luo_alltoall_sweep(luo_arena *arena, const luo_alltoall *x,
+luo_status luo_alltoall_sweep(luo_arena *arena, const luo_alltoall *alltoall,
                               const luo_alltoall_links *links, double free_bytes,
                               luo_alltoall_axis axis, luo_alltoall_row **out, int32_t *n,
                               luo_err *err);

@@ -14,9 +14,9 @@
 /* All calls of stream dp stand in one lane here, in their order of issue. If that finishes, any
  * number of lanes does: the first instruction, in an order that fits all waits, that is not done
  * heads its lane on each of its devices. A library may also run communicators one after another. */
-static inline int32_t check_lane(const luo_instr *i)
+static inline int32_t check_lane(const luo_instr *instr)
 {
-    const int32_t lane = luo_instr_lane(i);
+    const int32_t lane = luo_instr_lane(instr);
     return luo_program_lane_is_dp(lane) ? LUO_STREAM_DP : lane;
 }
 

@@ -74,11 +74,11 @@ static void enqueue(machine *m, int32_t dev)
     m->queue[(m->head + m->waiting++) % m->set->n] = dev;
 }
 
-static void pass_here(lane_state *l)
+static void pass_here(lane_state *state)
 {
-    l->done++;
-    l->over = 0;
-    l->posted = false;
+    state->done++;
+    state->over = 0;
+    state->posted = false;
 }
 
 static void pass(machine *m, int32_t dev, int32_t lane)
@@ -87,11 +87,11 @@ static void pass(machine *m, int32_t dev, int32_t lane)
     enqueue(m, dev);
 }
 
-static bool ready(machine *m, int32_t dev, const check_point *p, lane_state *l)
+static bool ready(machine *m, int32_t dev, const check_point *point, lane_state *state)
 {
-    const check_wait *w = m->lists[dev]->wait + p->first_wait;
-    for (; l->over < p->nwait; l->over++)
-        if (lane_at(m, dev, w[l->over].lane)->done < w[l->over].count) return false;
+    const check_wait *wait = m->lists[dev]->wait + point->first_wait;
+    for (; state->over < point->nwait; state->over++)
+        if (lane_at(m, dev, wait[state->over].lane)->done < wait[state->over].count) return false;
     return true;
 }
 
@@ -149,19 +149,19 @@ static luo_status arrive(machine *m, int32_t dev, int32_t lane)
 {
     const luo_slot *slot = slot_at(m, dev, lane);
     const luo_group *group = &m->set->groups[slot->group];
-    group_state *s = &m->group[slot->group];
-    if (s->arrived++ == 0) s->first = dev;
-    const luo_instr *instr = instr_at(m, s->first, lane), *y = instr_at(m, dev, lane);
-    const int32_t batch = point_at(m, s->first, lane)->micro_batch;
+    group_state *state = &m->group[slot->group];
+    if (state->arrived++ == 0) state->first = dev;
+    const luo_instr *instr = instr_at(m, state->first, lane), *y = instr_at(m, dev, lane);
+    const int32_t batch = point_at(m, state->first, lane)->micro_batch;
     if (instr->coll != y->coll || instr->bytes != y->bytes || instr->exchange != y->exchange ||
         instr->v != y->v || instr->variant != y->variant ||
         batch != point_at(m, dev, lane)->micro_batch ||
-        !check_same_counts(slot_at(m, s->first, lane), slot, group->n))
-        return differ(m, s->first, dev, lane, group);
-    if (!same_pieces(instr, y)) return pieces_differ(m, s->first, dev, lane);
+        !check_same_counts(slot_at(m, state->first, lane), slot, group->n))
+        return differ(m, state->first, dev, lane, group);
+    if (!same_pieces(instr, y)) return pieces_differ(m, state->first, dev, lane);
     lane_at(m, dev, lane)->posted = true;
-    if (s->arrived < s->members) return LUO_OK;
-    s->arrived = 0;
+    if (state->arrived < state->members) return LUO_OK;
+    state->arrived = 0;
     for (int32_t i = 0; i < group->n; i++)
         if (m->runs[find(m, group->dev[i])]) pass(m, find(m, group->dev[i]), lane);
     return LUO_OK;
@@ -209,17 +209,17 @@ static luo_status post(machine *m, int32_t dev, int32_t lane)
 {
     const luo_slot *slot = slot_at(m, dev, lane);
     const luo_instr *in = instr_at(m, dev, lane);
-    lane_state *l = lane_at(m, dev, lane);
+    lane_state *state = lane_at(m, dev, lane);
     bool **met = &m->met[(int64_t)dev * LUO_LANES + lane];
     const int32_t batch = point_at(m, dev, lane)->micro_batch, other = luo_program_lane_peer(lane);
-    if (l->room < slot->nmessage) {
+    if (state->room < slot->nmessage) {
         *met = LUO_NEW_N(m->arena, bool, slot->nmessage);
         if (!*met) return luo_err_nomem(m->err);
-        l->room = slot->nmessage;
+        state->room = slot->nmessage;
     }
     for (int32_t k = 0; k < slot->nmessage; k++) (*met)[k] = false;
-    l->posted = true;
-    l->left = slot->nmessage;
+    state->posted = true;
+    state->left = slot->nmessage;
     for (int32_t k = 0; k < slot->nmessage; k++) {
         const luo_message *message = &slot->message[k];
         const int32_t peer = find(m, message->peer);
@@ -239,7 +239,7 @@ static luo_status post(machine *m, int32_t dev, int32_t lane)
             return LUO_OK;
         }
     }
-    if (l->posted && l->left == 0) pass(m, dev, lane);
+    if (state->posted && state->left == 0) pass(m, dev, lane);
     return LUO_OK;
 }
 
@@ -248,15 +248,16 @@ static luo_status post(machine *m, int32_t dev, int32_t lane)
 static luo_status step(machine *m, int32_t dev, int32_t lane, bool *moved)
 {
     const check_list *list = m->lists[dev];
-    lane_state *l = lane_at(m, dev, lane);
-    while (l->done < list->n[lane] && !l->posted) {
-        const check_point *p = &list->point[lane][l->done];
-        if (!ready(m, dev, p, l)) return LUO_OK;
+    lane_state *state = lane_at(m, dev, lane);
+    while (state->done < list->n[lane] && !state->posted) {
+        const check_point *point = &list->point[lane][state->done];
+        if (!ready(m, dev, point, state)) return LUO_OK;
         *moved = true;
-        const int32_t kind = list->role->instr[p->instr].kind;
+        const int32_t kind = list->role->instr[point->instr].kind;
         if (kind == LUO_INSTR_COLLECTIVE) LUO_TRY(arrive(m, dev, lane));
         else if (kind == LUO_INSTR_P2P) LUO_TRY(post(m, dev, lane));
-        else pass_here(l);
+        else
+            pass_here(state);
     }
     return LUO_OK;
 }
@@ -294,10 +295,11 @@ static bool finished(machine *m, place p)
 /* What the head of a lane waits for: another lane of its device, or a peer's. dev -1: nobody. */
 static place waits_for(machine *m, place p)
 {
-    const check_point *q = point_at(m, p.dev, p.lane);
-    const check_wait *w = m->lists[p.dev]->wait + q->first_wait;
-    for (int32_t k = 0; k < q->nwait; k++)
-        if (lane_at(m, p.dev, w[k].lane)->done < w[k].count) return (place){p.dev, w[k].lane};
+    const check_point *point = point_at(m, p.dev, p.lane);
+    const check_wait *wait = m->lists[p.dev]->wait + point->first_wait;
+    for (int32_t k = 0; k < point->nwait; k++)
+        if (lane_at(m, p.dev, wait[k].lane)->done < wait[k].count)
+            return (place){p.dev, wait[k].lane};
     const luo_slot *slot = slot_at(m, p.dev, p.lane);
     if (instr_at(m, p.dev, p.lane)->kind == LUO_INSTR_COLLECTIVE) {
         const luo_group *group = &m->set->groups[slot->group];

@@ -20,6 +20,6 @@ typedef struct luo_counts {
  * Cost: O(slots + elements of the lists). */
 luo_status luo_counts_of(const luo_programs *set, luo_counts *out, luo_err *err);
 /* Of a slot of that set with counts. */
-int32_t luo_counts_id(const luo_counts *c, const luo_programs *set, const luo_slot *slot);
-void luo_counts_free(luo_counts *c);
+int32_t luo_counts_id(const luo_counts *counts, const luo_programs *set, const luo_slot *slot);
+void luo_counts_free(luo_counts *counts);
 #endif

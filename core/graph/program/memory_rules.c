@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-int64_t luo_memory_score_bytes(const luo_memory_rules *r, int64_t elem_bytes)
+int64_t luo_memory_score_bytes(const luo_memory_rules *rules, int64_t elem_bytes)
 {
-    if (!r->attention_unfused) return 0;
-    return r->dropout ? 2 * elem_bytes + 1 : elem_bytes;
+    if (!rules->attention_unfused) return 0;
+    return rules->dropout ? 2 * elem_bytes + 1 : elem_bytes;
 }
 
 static bool is(const luo_programs *set, const luo_instr *instr, luo_op_kind kind)
@@ -44,17 +44,18 @@ static bool is_second_norm(const luo_programs *set, const luo_instr *instr)
 static void keep(const luo_programs *set, const luo_role *role, const luo_instr *instr,
                  int64_t *out)
 {
-    const luo_memory_rules *r = &set->memory;
+    const luo_memory_rules *rules = &set->memory;
     const luo_buffer *first = &role->buf[instr->out[0]];
     const luo_buffer *second = instr->nout > 1 ? &role->buf[instr->out[1]] : NULL;
     const luo_op_kind kind = set->ops[instr->op].kind;
-    if (r->norm2_again && is_second_norm(set, instr)) out[instr->in[0]] = 0;
-    if (r->expert_weights_inside && kind == LUO_OP_COMBINE && instr->nin > 2) out[instr->in[0]] = 0;
+    if (rules->norm2_again && is_second_norm(set, instr)) out[instr->in[0]] = 0;
+    if (rules->expert_weights_inside && kind == LUO_OP_COMBINE && instr->nin > 2)
+        out[instr->in[0]] = 0;
     switch (kind < LUO_OP_KINDS ? luo_op_desc_of(kind)->keeps : LUO_OP_KEEPS_NOTHING) {
     case LUO_OP_KEEPS_NOTHING:
         return;
     case LUO_OP_KEEPS_MASK:
-        if (r->dropout && instr->layer >= 0 && first->rank == 2)
+        if (rules->dropout && instr->layer >= 0 && first->rank == 2)
             out[instr->out[0]] = first->bytes + elements(first);
         return;
     case LUO_OP_KEEPS_SCORES:
@@ -62,10 +63,10 @@ static void keep(const luo_programs *set, const luo_role *role, const luo_instr 
             out[instr->out[1]] = second->bytes + scores(set, role, instr);
         return;
     case LUO_OP_KEEPS_SILU:
-        if (second && r->silu_again) out[instr->out[1]] = 0;
+        if (second && rules->silu_again) out[instr->out[1]] = 0;
         return;
     case LUO_OP_KEEPS_LOGITS:
-        if (second && r->cross_entropy_unfused)
+        if (second && rules->cross_entropy_unfused)
             out[instr->out[1]] = second->bytes + 4 * elements(second);
         return;
     }
@@ -80,13 +81,15 @@ void luo_memory_bytes(const luo_programs *set, const luo_role *role, int64_t *ou
     }
 }
 
-int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const luo_instr *i)
+int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const luo_instr *instr)
 {
     int64_t n = 0;
-    if (i->cost.kind == LUO_COST_ATTENTION_B && drops_scores(set, i)) n += scores(set, role, i);
-    if (!set->memory.dummy_gradients || i->layer >= 0 || !is(set, i, LUO_OP_MATMUL_DW)) return n;
-    for (int32_t k = 0; k < i->nout; k++) /* of the weights' precision */
-        n += elements(&role->buf[i->out[k]]) * role->buf[i->in[0]].elem_bytes;
+    if (instr->cost.kind == LUO_COST_ATTENTION_B && drops_scores(set, instr))
+        n += scores(set, role, instr);
+    if (!set->memory.dummy_gradients || instr->layer >= 0 || !is(set, instr, LUO_OP_MATMUL_DW))
+        return n;
+    for (int32_t k = 0; k < instr->nout; k++) /* of the weights' precision */
+        n += elements(&role->buf[instr->out[k]]) * role->buf[instr->in[0]].elem_bytes;
     return n;
 }
 
@@ -116,13 +119,13 @@ int64_t luo_memory_dummies(const luo_programs *set, const luo_role *role)
     return most;
 }
 
-void luo_memory_held(const luo_memory_rules *r, int64_t weight_bytes, int64_t *gradients,
+void luo_memory_held(const luo_memory_rules *rules, int64_t weight_bytes, int64_t *gradients,
                      int64_t *optimizer)
 {
-    if (weight_bytes == 2 && r->gradient_bytes > 0)
-        *gradients = (int64_t)ceil((double)*gradients * r->gradient_bytes / 4 - 1e-6);
-    if (weight_bytes == 4 && r->f32_state_bytes > 8) /* 8 of them are weights and gradients */
-        *optimizer = (int64_t)ceil((double)*optimizer * (r->f32_state_bytes - 8) / 8 - 1e-6);
+    if (weight_bytes == 2 && rules->gradient_bytes > 0)
+        *gradients = (int64_t)ceil((double)*gradients * rules->gradient_bytes / 4 - 1e-6);
+    if (weight_bytes == 4 && rules->f32_state_bytes > 8) /* 8 of them are weights and gradients */
+        *optimizer = (int64_t)ceil((double)*optimizer * (rules->f32_state_bytes - 8) / 8 - 1e-6);
 }
 
 void luo_memory_say_communicators(const luo_memory *memory, luo_str *text)
@@ -131,13 +134,13 @@ void luo_memory_say_communicators(const luo_memory *memory, luo_str *text)
         luo_str_addf(text, ", communicators %.1f", (double)memory->communicators / 1073741824.0);
 }
 
-void luo_memory_total(const luo_memory_rules *r, int64_t tensors, int32_t communicators,
+void luo_memory_total(const luo_memory_rules *rules, int64_t tensors, int32_t communicators,
                       luo_memory *memory)
 {
-    const double factor = r->allocator_factor > 1 ? r->allocator_factor : 1;
-    const double headroom = r->headroom_factor > 1 ? r->headroom_factor : 1;
-    memory->communicators = (int64_t)ceil(communicators * r->communicator_bytes - 1e-6);
-    memory->allocated = tensors + (int64_t)r->framework_bytes;
+    const double factor = rules->allocator_factor > 1 ? rules->allocator_factor : 1;
+    const double headroom = rules->headroom_factor > 1 ? rules->headroom_factor : 1;
+    memory->communicators = (int64_t)ceil(communicators * rules->communicator_bytes - 1e-6);
+    memory->allocated = tensors + (int64_t)rules->framework_bytes;
     memory->peak = (int64_t)ceil((double)memory->allocated * factor - 1e-6);
     memory->needed = (int64_t)ceil((double)memory->peak * headroom - 1e-6) + memory->communicators;
     memory->peak += memory->communicators; /* no allocator takes them, none has to have room */

@@ -385,15 +385,15 @@ typedef struct luo_memory_account {
                                       calls have of their own; the rest is 0 */
     const luo_memory_curve *curve; /* by segment of the role */
 } luo_memory_account;
-/* Pre: p is a program of the set. Errors: LUO_ENOMEM. Owner: arena. Cost: O(instructions). */
-luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const luo_program *p,
-                               luo_memory_account *out, luo_err *err);
+/* Pre: program is a program of the set. Errors: LUO_ENOMEM. Owner: arena. Cost: O(instructions). */
+luo_status luo_program_account(luo_arena *arena, const luo_programs *set,
+                               const luo_program *program, luo_memory_account *out, luo_err *err);
 /* Communicators that a device of the set is in, as GPU ranks make them (tests/cuda holds them to
  * it): a group of two or more devices of its collectives is one, and every lane in which it has
- * messages is one. Pre: p is a program of the set. Errors: LUO_ENOMEM. Cost: O(instructions +
+ * messages is one. Pre: program is a program of the set. Errors: LUO_ENOMEM. Cost: O(instructions +
  * groups of the set). */
 luo_status luo_program_communicators(luo_arena *scratch, const luo_programs *set,
-                                     const luo_program *p, int32_t *out, luo_err *err);
+                                     const luo_program *program, int32_t *out, luo_err *err);
 /* The worst moment of that account over the tasks in their order, and communicators; without
  * `reserved`. Cost: O(tasks + instructions), and where a communicator has bytes that of their
  * number. */

@@ -36,19 +36,19 @@ static luo_status check_pieces(const checker *c, int32_t role, const luo_instr *
     if (in->npieces && in->kind != LUO_INSTR_COLLECTIVE)
         return broken(c, role, in->id, "only a collective has pieces");
     for (int32_t k = 0; k < in->npieces; k++) {
-        const luo_instr_piece *p = &in->piece[k];
-        if (p->buffer < 0 || p->buffer >= r->nbuf)
+        const luo_instr_piece *piece = &in->piece[k];
+        if (piece->buffer < 0 || piece->buffer >= r->nbuf)
             return broken(c, role, in->id, "a piece names a buffer that the role does not have");
-        const luo_buffer *buffer = &r->buf[p->buffer];
+        const luo_buffer *buffer = &r->buf[piece->buffer];
         if (buffer->elem_bytes < 1 || buffer->elem_bytes != r->buf[in->piece[0].buffer].elem_bytes)
             return broken(c, role, in->id, "its pieces have elements of different sizes");
         const int64_t holds = buffer->bytes / buffer->elem_bytes;
         const int64_t offset = r->offset[in->first_piece + k];
-        if (offset > holds || p->count > holds - offset)
+        if (offset > holds || piece->count > holds - offset)
             return broken(c, role, in->id, "a piece ends outside of its buffer");
-        left -= p->count * buffer->elem_bytes;
+        left -= piece->count * buffer->elem_bytes;
         const bool gathers = in->coll == LUO_COLL_AG;
-        if (k >= in->nin || k >= in->nout || (gathers ? in->out[k] : in->in[k]) != p->buffer ||
+        if (k >= in->nin || k >= in->nout || (gathers ? in->out[k] : in->in[k]) != piece->buffer ||
             r->buf[gathers ? in->in[k] : in->out[k]].elem_bytes != buffer->elem_bytes)
             return broken(c, role, in->id, "it reads and writes other buffers than its pieces'");
     }
@@ -205,19 +205,20 @@ static luo_status check_tasks(const checker *c, const luo_program *program)
     const luo_role *role = &c->set->roles[program->role];
     int32_t batches = 0, chunks = 1;
     for (int32_t t = 0; t < program->ntask; t++) {
-        const luo_run_task *k = &program->tasks[t];
-        if (k->seg < 0 || k->seg >= role->nseg)
+        const luo_run_task *task = &program->tasks[t];
+        if (task->seg < 0 || task->seg >= role->nseg)
             return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d names segment %d of %d.",
-                               (int)program->device, (int)t, (int)k->seg, (int)role->nseg);
-        const bool per_batch = luo_phase_in_task(role->seg[k->seg].phase);
-        if (per_batch != (k->micro_batch >= 0) || k->micro_batch >= c->tasks ||
-            role->seg[k->seg].chunk < 0 || role->seg[k->seg].chunk >= role->nseg)
+                               (int)program->device, (int)t, (int)task->seg, (int)role->nseg);
+        const bool per_batch = luo_phase_in_task(role->seg[task->seg].phase);
+        if (per_batch != (task->micro_batch >= 0) || task->micro_batch >= c->tasks ||
+            role->seg[task->seg].chunk < 0 || role->seg[task->seg].chunk >= role->nseg)
             return luo_err_set(c->err, LUO_EINPUT,
                                "device %d: task %d of segment %d has micro-"
                                "batch %d.",
-                               (int)program->device, (int)t, (int)k->seg, (int)k->micro_batch);
-        if (k->micro_batch >= batches) batches = k->micro_batch + 1;
-        if (role->seg[k->seg].chunk >= chunks) chunks = role->seg[k->seg].chunk + 1;
+                               (int)program->device, (int)t, (int)task->seg,
+                               (int)task->micro_batch);
+        if (task->micro_batch >= batches) batches = task->micro_batch + 1;
+        if (role->seg[task->seg].chunk >= chunks) chunks = role->seg[task->seg].chunk + 1;
     }
     /* A pair has two tasks on every device that runs it. Numbers of micro-batches may have gaps: a
      * device that stands in for another runs some of those of several pipelines. */

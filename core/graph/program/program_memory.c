@@ -72,18 +72,18 @@ static void place(look *l, int32_t s, int32_t b)
     p->first = -1;
 }
 
-static void add_up(look *l, const luo_segment *seg, luo_memory_curve *c)
+static void add_up(look *l, const luo_segment *seg, luo_memory_curve *curve)
 {
     int64_t kept = 0, work = 0;
-    *c = (luo_memory_curve){.made = l->made, .freed = l->freed, .at = seg->first};
+    *curve = (luo_memory_curve){.made = l->made, .freed = l->freed, .at = seg->first};
     for (int32_t i = 0; i <= seg->n; i++) {
         kept += l->kept[i];
         work += l->work[i];
-        if (i < seg->n && kept + work > c->peak) {
-            c->peak = kept + work;
-            c->kept = kept;
-            c->work = work;
-            c->at = seg->first + i;
+        if (i < seg->n && kept + work > curve->peak) {
+            curve->peak = kept + work;
+            curve->kept = kept;
+            curve->work = work;
+            curve->at = seg->first + i;
         }
         l->kept[i] = l->work[i] = 0;
     }
@@ -176,7 +176,7 @@ static void keep_outputs(look *l, const luo_programs *set, const luo_segment *se
 }
 
 static void make_curve(look *l, const luo_programs *set, const luo_program *program, int32_t s,
-                       luo_memory_curve *c)
+                       luo_memory_curve *curve)
 {
     const luo_role *role = l->role;
     const luo_segment *seg = &role->seg[s];
@@ -210,7 +210,7 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *prog
         }
     }
     keep_outputs(l, set, seg);
-    add_up(l, seg, c);
+    add_up(l, seg, curve);
 }
 
 /* Where calls run beside tasks packed ones have room of their own, in each lane that of its
@@ -282,22 +282,22 @@ static int64_t walk_tasks(const luo_program *program, const luo_memory_curve *cu
     const int64_t state = memory->weights + memory->gradients + memory->optimizer + room;
     int64_t kept = 0, most = -1;
     for (int32_t t = 0; t < program->ntask; t++) {
-        const luo_memory_curve *c = &curves[program->tasks[t].seg];
-        if (state + kept + c->peak > most) {
-            most = state + kept + c->peak;
-            memory->activations = kept + c->kept;
-            memory->buffers = c->work + room;
-            memory->peak_instruction = c->at;
+        const luo_memory_curve *curve = &curves[program->tasks[t].seg];
+        if (state + kept + curve->peak > most) {
+            most = state + kept + curve->peak;
+            memory->activations = kept + curve->kept;
+            memory->buffers = curve->work + room;
+            memory->peak_instruction = curve->at;
         }
-        kept += c->made - c->freed;
+        kept += curve->made - curve->freed;
     }
     return most < 0 ? state : most;
 }
 
-luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const luo_program *p,
-                               luo_memory_account *out, luo_err *err)
+luo_status luo_program_account(luo_arena *arena, const luo_programs *set,
+                               const luo_program *program, luo_memory_account *out, luo_err *err)
 {
-    const luo_role *role = &set->roles[p->role];
+    const luo_role *role = &set->roles[program->role];
     luo_memory_curve *curves = LUO_NEW_N(arena, luo_memory_curve, role->nseg);
     const size_t mark = luo_arena_mark(arena);
     look l = {.role = role,
@@ -313,26 +313,26 @@ luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const 
     find_homes(&l);
     luo_role_order(role, l.turn);
     luo_memory_bytes(set, role, l.bytes);
-    for (int32_t s = 0; s < role->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
+    for (int32_t s = 0; s < role->nseg; s++) make_curve(&l, set, program, s, &curves[s]);
     *out = (luo_memory_account){.curve = curves};
     count_state(set, role, &out->state);
-    out->state.buffers = packed_room(&l, set, p);
+    out->state.buffers = packed_room(&l, set, program);
     luo_arena_reset(arena, mark);
     return LUO_OK;
 }
 
 luo_status luo_program_communicators(luo_arena *scratch, const luo_programs *set,
-                                     const luo_program *p, int32_t *out, luo_err *err)
+                                     const luo_program *program, int32_t *out, luo_err *err)
 {
-    const luo_role *role = &set->roles[p->role];
+    const luo_role *role = &set->roles[program->role];
     const size_t mark = luo_arena_mark(scratch);
     bool *is_in = LUO_NEW_N(scratch, bool, set->ngroups), speaks[LUO_LANES] = {false};
     if (!is_in) return luo_err_nomem(err);
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
         if (in->kind == LUO_INSTR_COLLECTIVE)
-            is_in[p->slots[in->slot].group] = true;
-        else if (in->kind == LUO_INSTR_P2P && p->slots[in->slot].nmessage > 0)
+            is_in[program->slots[in->slot].group] = true;
+        else if (in->kind == LUO_INSTR_P2P && program->slots[in->slot].nmessage > 0)
             speaks[luo_instr_lane(in)] = true;
     }
     *out = 0;

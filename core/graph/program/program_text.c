@@ -170,13 +170,13 @@ static int32_t run_length(const int64_t *at, int32_t n)
 
 static void put_counts(writer *w, int32_t id)
 {
-    const luo_count_list *l = &w->counts.list[id];
+    const luo_count_list *list = &w->counts.list[id];
     word(w, "counts");
     number(w, "", id);
-    for (int32_t i = 0, run; i < l->n; i += run) {
-        run = run_length(l->at + i, l->n - i);
+    for (int32_t i = 0, run; i < list->n; i += run) {
+        run = run_length(list->at + i, list->n - i);
         luo_str_addc(w->s, i ? ',' : ' ');
-        luo_str_addi(w->s, l->at[i]);
+        luo_str_addi(w->s, list->at[i]);
         if (run == 1) continue;
         luo_str_addc(w->s, 'x');
         luo_str_addi(w->s, run);
@@ -216,14 +216,14 @@ static void put_buffer(writer *w, const luo_buffer *buffer, int32_t i)
     end_line(w);
 }
 
-static void put_cost(writer *w, const luo_cost_key *c)
+static void put_cost(writer *w, const luo_cost_key *key)
 {
-    if (c->kind == LUO_COST_NONE) return;
+    if (key->kind == LUO_COST_NONE) return;
     word(w, " cost ");
-    word(w, luo_cost_names[c->kind]);
+    word(w, luo_cost_names[key->kind]);
     /* Only latent attention has a seventh, only a window an eighth. */
-    const bool all = c->kind == LUO_COST_GROUPED || c->a[7];
-    wide_integers(w, "", c->a, all ? LUO_COST_SIZES : c->a[6] ? 7 : 6);
+    const bool all = key->kind == LUO_COST_GROUPED || key->a[7];
+    wide_integers(w, "", key->a, all ? LUO_COST_SIZES : key->a[6] ? 7 : 6);
 }
 
 static void put_pieces(writer *w, const luo_role *role, const luo_instr *instr)

@@ -95,8 +95,9 @@ static void start(scheduler *w, int32_t s)
     if (part == PARTS) return;
     queue *q = &x->wait[part];
     const int32_t batch = q->batch[q->first++], stage = stage_at(w, s, batch);
-    const luo_joint_batch *b = &w->in->batch[batch];
-    const int64_t *const takes[PARTS] = {b->forward, b->backward, b->weight};
+    const luo_joint_batch *joint_batch = &w->in->batch[batch];
+    const int64_t *const takes[PARTS] = {joint_batch->forward, joint_batch->backward,
+                                         joint_batch->weight};
     const luo_task_phase phases[PARTS] = {LUO_TASK_F, w->in->split ? LUO_TASK_BI : LUO_TASK_B,
                                           LUO_TASK_BW};
     q->n--;

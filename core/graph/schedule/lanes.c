@@ -106,18 +106,18 @@ static luo_status find_components(field *f)
     if (!last_col || !last_group || !f->root) return luo_err_nomem(f->err);
     for (int32_t i = 0; i < f->n; i++) f->root[i] = i;
     for (int32_t i = 0; i < f->n; i++) {
-        const luo_lane_call *c = &f->call[i];
+        const luo_lane_call *call = &f->call[i];
         for (int32_t k = f->cols.first[i]; k < f->cols.first[i + 1]; k++) {
             int32_t *last = &last_col[f->cols.item[k]];
             if (*last) join(f, *last - 1, i);
             *last = i + 1;
         }
-        for (int32_t k = 0; k < c->ngroup; k++) {
-            int32_t *last = &last_group[c->group[k]];
+        for (int32_t k = 0; k < call->ngroup; k++) {
+            int32_t *last = &last_group[call->group[k]];
             if (*last) join(f, *last - 1, i);
             *last = i + 1;
         }
-        for (int32_t k = 0; k < c->nbefore; k++) join(f, c->before[k], i);
+        for (int32_t k = 0; k < call->nbefore; k++) join(f, call->before[k], i);
     }
     for (int32_t i = 0; i < f->n; i++) f->root[i] = root_of(f, i);
     return LUO_OK;
@@ -323,9 +323,9 @@ static luo_status number(field *f, const int32_t *id, int32_t n, component *c)
     const int32_t mark = id[0] + 1;
     for (int32_t i = 0; i < n; i++) f->local_call[id[i]] = i;
     for (int32_t i = 0; i < n; i++) {
-        const luo_lane_call *x = &f->call[id[i]];
+        const luo_lane_call *call = &f->call[id[i]];
         part *p = &c->at[i];
-        *p = (part){.call = x, .ngroups = x->ngroup, .waits = x->nbefore};
+        *p = (part){.call = call, .ngroups = call->ngroup, .waits = call->nbefore};
         p->ncols = f->cols.first[id[i] + 1] - f->cols.first[id[i]];
         p->col = LUO_NEW_N(f->arena, int32_t, p->ncols);
         p->group = LUO_NEW_N(f->arena, int32_t, p->ngroups);
@@ -338,7 +338,7 @@ static luo_status number(field *f, const int32_t *id, int32_t n, component *c)
             p->col[k] = f->local_col[g];
         }
         for (int32_t k = 0; k < p->ngroups; k++) {
-            const int32_t g = x->group[k];
+            const int32_t g = call->group[k];
             if (f->stamp_group[g] != mark) f->local_group[g] = c->ngroups++;
             f->stamp_group[g] = mark;
             p->group[k] = f->local_group[g];
@@ -454,18 +454,18 @@ typedef struct scheduler {
 static void copy(scheduler *s, const component *from, const component *c, const int32_t *id)
 {
     field *f = s->f;
-    luo_timetable *t = s->out;
+    luo_timetable *timetable = s->out;
     for (int32_t i = 0; i < c->n; i++) {
-        const luo_lane_call *x = &f->call[id[i]];
+        const luo_lane_call *call = &f->call[id[i]];
         const part *p = &from->at[i];
-        t->start[id[i]] = p->start;
-        t->end[id[i]] = p->end;
+        timetable->start[id[i]] = p->start;
+        timetable->end[id[i]] = p->end;
         s->turn[id[i]] = p->turn;
-        if (p->end + x->tail > t->end_ns) t->end_ns = p->end + x->tail;
+        if (p->end + call->tail > timetable->end_ns) timetable->end_ns = p->end + call->tail;
         for (int32_t k = 0; k < c->at[i].ncols; k++) /* local columns are equal in both */
             f->stamp_col[f->cols.item[f->cols.first[id[i]] + k]] = -1 - p->lane[k];
-        for (int32_t k = 0; k < x->ndev; k++)
-            t->lane[id[i]][k] = (uint8_t)(-1 - f->stamp_col[f->col[x->dev[k]]]);
+        for (int32_t k = 0; k < call->ndev; k++)
+            timetable->lane[id[i]][k] = (uint8_t)(-1 - f->stamp_col[f->col[call->dev[k]]]);
     }
 }
 
@@ -508,14 +508,16 @@ static luo_status schedule_all(scheduler *s, slot *slots, int32_t *id)
     return LUO_OK;
 }
 
-static luo_status open_table(luo_arena *arena, const field *f, luo_timetable *t)
+static luo_status open_table(luo_arena *arena, const field *f, luo_timetable *timetable)
 {
-    *t = (luo_timetable){LUO_NEW_N(arena, int32_t, f->n), LUO_NEW_N(arena, int64_t, f->n),
-                         LUO_NEW_N(arena, int64_t, f->n), LUO_NEW_N(arena, uint8_t *, f->n), 0};
-    if (!t->order || !t->start || !t->end || !t->lane) return luo_err_nomem(f->err);
+    *timetable =
+        (luo_timetable){LUO_NEW_N(arena, int32_t, f->n), LUO_NEW_N(arena, int64_t, f->n),
+                        LUO_NEW_N(arena, int64_t, f->n), LUO_NEW_N(arena, uint8_t *, f->n), 0};
+    if (!timetable->order || !timetable->start || !timetable->end || !timetable->lane)
+        return luo_err_nomem(f->err);
     for (int32_t i = 0; i < f->n; i++) {
-        t->lane[i] = LUO_NEW_N(arena, uint8_t, f->call[i].ndev);
-        if (!t->lane[i]) return luo_err_nomem(f->err);
+        timetable->lane[i] = LUO_NEW_N(arena, uint8_t, f->call[i].ndev);
+        if (!timetable->lane[i]) return luo_err_nomem(f->err);
     }
     return LUO_OK;
 }

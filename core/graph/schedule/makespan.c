@@ -58,20 +58,20 @@ static void wake(pipe *p, int32_t s)
     p->queue[p->n_queue++] = s;
 }
 
-static int kind_of(const luo_task *t)
+static int kind_of(const luo_task *task)
 {
-    return t->phase == LUO_TASK_F ? FORWARD : t->phase == LUO_TASK_BW ? WEIGHT : BACKWARD;
+    return task->phase == LUO_TASK_F ? FORWARD : task->phase == LUO_TASK_BW ? WEIGHT : BACKWARD;
 }
 
 /* Moves the result of a task that ended at `end` to its neighbour; returns when a stage that waits
  * for that is free again. The last forward hands over to its own backward, the first backward and
  * weight gradients to nobody. */
-static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
+static double hand_over(pipe *p, int32_t s, const luo_task *task, double end)
 {
-    const int d = kind_of(t);
-    const int32_t here = t->chunk * p->S + s, last = p->S * p->v - 1;
+    const int d = kind_of(task);
+    const int32_t here = task->chunk * p->S + s, last = p->S * p->v - 1;
     if (d == FORWARD && here == last) {
-        *arrival_of(p, BACKWARD, here, t->micro_batch) = end;
+        *arrival_of(p, BACKWARD, here, task->micro_batch) = end;
         return end;
     }
     if (d == WEIGHT || (d == BACKWARD && here == 0)) return end;
@@ -81,7 +81,7 @@ static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
     if (p->link_free[d][link] > start) start = p->link_free[d][link];
     const double there = start + (p->transfer[d] ? p->transfer[d][link] : 0);
     p->link_free[d][link] = there;
-    *arrival_of(p, d, next, t->micro_batch) = there;
+    *arrival_of(p, d, next, task->micro_batch) = there;
     wake(p, next % p->S);
     return there;
 }
@@ -90,22 +90,24 @@ static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
 static bool step(pipe *p, int32_t s)
 {
     if (p->done[s] == luo_sched_phases(p->kind) * p->m * p->v) return false;
-    const luo_task *t = &p->order[s][p->done[s]];
-    const int d = kind_of(t); /* weight gradients follow their BI on the same stage */
+    const luo_task *task = &p->order[s][p->done[s]];
+    const int d = kind_of(task); /* weight gradients follow their BI on the same stage */
     const double there =
-        d == WEIGHT ? 0 : *arrival_of(p, d, t->chunk * p->S + s, t->micro_batch);
+        d == WEIGHT ? 0 : *arrival_of(p, d, task->chunk * p->S + s, task->micro_batch);
     if (there < 0) return false;
     const double start = there > p->free[s] ? there : p->free[s];
-    const size_t at = ((size_t)s * (size_t)p->v + (size_t)t->chunk) * p->per_chunk +
-                      (size_t)t->micro_batch * p->per_micro_batch;
-    luo_turn x = {.free = p->free[s], .start = start};
-    if (p->turn) p->turn(p->ctx, s, t, &x);
-    else x.free = x.end = start + (p->seconds[d] ? p->seconds[d][at] : 0);
-    if (x.free > p->latest) p->latest = x.free;
+    const size_t at = ((size_t)s * (size_t)p->v + (size_t)task->chunk) * p->per_chunk +
+                      (size_t)task->micro_batch * p->per_micro_batch;
+    luo_turn turn = {.free = p->free[s], .start = start};
+    if (p->turn)
+        p->turn(p->ctx, s, task, &turn);
+    else
+        turn.free = turn.end = start + (p->seconds[d] ? p->seconds[d][at] : 0);
+    if (turn.free > p->latest) p->latest = turn.free;
     if (d == (luo_sched_splits(p->kind) ? WEIGHT : BACKWARD) && p->last)
-        p->last[t->chunk * p->S + s] = x.start;
-    const double sent = hand_over(p, s, t, x.end);
-    p->free[s] = p->blocking && sent > x.free ? sent : x.free;
+        p->last[task->chunk * p->S + s] = turn.start;
+    const double sent = hand_over(p, s, task, turn.end);
+    p->free[s] = p->blocking && sent > turn.free ? sent : turn.free;
     p->done[s]++;
     return true;
 }
@@ -159,12 +161,18 @@ luo_status luo_sched_makespan_each(luo_arena *scratch, luo_sched_kind kind, int3
     return simulate(scratch, &p, makespan, err);
 }
 
-luo_status luo_sched_course(luo_arena *scratch, const luo_course *x, double *makespan,
+luo_status luo_sched_course(luo_arena *scratch, const luo_course *course, double *makespan,
                             luo_err *err)
 {
-    pipe p = {.kind = x->kind, .S = x->S, .m = x->m, .v = x->v,
-              .transfer = {x->transfer, x->back ? x->back : x->transfer},
-              .blocking = x->blocking, .turn = x->turn, .ctx = x->ctx, .last = x->last};
-    LUO_TRY(luo_sched_check(x->kind, x->S, x->m, x->v, err));
+    pipe p = {.kind = course->kind,
+              .S = course->S,
+              .m = course->m,
+              .v = course->v,
+              .transfer = {course->transfer, course->back ? course->back : course->transfer},
+              .blocking = course->blocking,
+              .turn = course->turn,
+              .ctx = course->ctx,
+              .last = course->last};
+    LUO_TRY(luo_sched_check(course->kind, course->S, course->m, course->v, err));
     return simulate(scratch, &p, makespan, err);
 }

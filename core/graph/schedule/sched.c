@@ -145,18 +145,18 @@ luo_status luo_sched_make(luo_arena *arena, luo_sched_kind kind, int32_t S, int3
     const int32_t each = m * v, w = warm_up(kind, S, s, m, v);
     const bool splits = luo_sched_splits(kind);
     const int32_t late = luo_sched_waiting(kind, s, m);
-    luo_task *t = LUO_NEW_N(arena, luo_task, (int64_t)luo_sched_phases(kind) * each);
-    if (!t) return luo_err_nomem(err);
+    luo_task *task = LUO_NEW_N(arena, luo_task, (int64_t)luo_sched_phases(kind) * each);
+    if (!task) return luo_err_nomem(err);
     int32_t at = 0;
-    for (int32_t k = 0; k < w; k++) t[at++] = task_at(S, v, k, LUO_TASK_F);
+    for (int32_t k = 0; k < w; k++) task[at++] = task_at(S, v, k, LUO_TASK_F);
     for (int32_t k = 0; k < each; k++) {
-        if (w + k < each) t[at++] = task_at(S, v, w + k, LUO_TASK_F);
-        t[at++] = task_at(S, v, k, splits ? LUO_TASK_BI : LUO_TASK_B);
-        if (splits && k >= late) t[at++] = task_at(S, v, k - late, LUO_TASK_BW);
+        if (w + k < each) task[at++] = task_at(S, v, w + k, LUO_TASK_F);
+        task[at++] = task_at(S, v, k, splits ? LUO_TASK_BI : LUO_TASK_B);
+        if (splits && k >= late) task[at++] = task_at(S, v, k - late, LUO_TASK_BW);
     }
     for (int32_t k = each - late; splits && k < each; k++)
-        t[at++] = task_at(S, v, k, LUO_TASK_BW);
-    *tasks = t;
+        task[at++] = task_at(S, v, k, LUO_TASK_BW);
+    *tasks = task;
     *n = at;
     return LUO_OK;
 }

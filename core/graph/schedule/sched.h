@@ -87,7 +87,7 @@ typedef struct luo_course {
     double *last; /* [c*S + s]: when the last B or BW of the chunk begins; NULL: not wanted */
 } luo_course;
 /* The same where a task may wait for something within. */
-luo_status luo_sched_course(luo_arena *scratch, const luo_course *x, double *makespan,
+luo_status luo_sched_course(luo_arena *scratch, const luo_course *course, double *makespan,
                             luo_err *err);
 /* The same with times that differ per micro-batch i: forward[(s*v + c)*m + i], the others too.
  * last: not NULL: last[c*S + s] becomes the start of the last B or BW of chunk c on stage s. */

@@ -41,10 +41,10 @@ luo_bucketing luo_bucketing_over(luo_bucketing first, luo_bucketing second);
 /* The plan's word, else the stack's, else rule megatron and 2 lanes. bucket_mib alone means rule
  * mib. */
 luo_bucketing luo_bucketing_of(luo_bucketing plan, luo_bucketing stack);
-/* Every tensor alone? Pre: b comes from luo_bucketing_of. */
-static inline bool luo_bucketing_is_off(luo_bucketing b)
+/* Every tensor alone? Pre: bucketing comes from luo_bucketing_of. */
+static inline bool luo_bucketing_is_off(luo_bucketing bucketing)
 {
-    return b.rule == LUO_BUCKET_MIB && b.mib == 0;
+    return bucketing.rule == LUO_BUCKET_MIB && bucketing.mib == 0;
 }
 
 typedef struct luo_bucket_item { /* a tensor, in the order in which tensors become ready */
@@ -56,9 +56,10 @@ typedef struct luo_bucket_item { /* a tensor, in the order in which tensors beco
 
 /* Number of the bucket of every item, counted from 0 by their first items. replicas: pipelines that
  * hold the tensors, which rule megatron asks for. Returns how many buckets.
- * Pre: b comes from luo_bucketing_of; keys are 0..nkeys-1. Errors: LUO_ENOMEM. Cost: O(n + nkeys).
- * Source: docs/architecture/gradients.md#when-a-bucket-is-full. See: tests/unit/check_bucket.c. */
-luo_status luo_bucket_close(luo_arena *scratch, luo_bucketing b, int32_t replicas,
+ * Pre: bucketing comes from luo_bucketing_of; keys are 0..nkeys-1. Errors: LUO_ENOMEM. Cost: O(n +
+ * nkeys). Source: docs/architecture/gradients.md#when-a-bucket-is-full. See:
+ * tests/unit/check_bucket.c. */
+luo_status luo_bucket_close(luo_arena *scratch, luo_bucketing bucketing, int32_t replicas,
                             const luo_bucket_item *item, int32_t n, int32_t nkeys, int32_t *bucket,
                             int32_t *nbuckets, luo_err *err);
 #endif

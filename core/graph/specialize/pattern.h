@@ -28,10 +28,10 @@ enum { LUO_PATTERN_BYTES = 48 << 20 };
  * Cost of a role: a copy of the pattern and the costs of its instructions (docs/speed.md).
  * See: tests/prop/prop_pattern.c */
 luo_status luo_patterns_open(luo_arena *arena, size_t bytes, luo_patterns **out, luo_err *err);
-void luo_patterns_free(luo_patterns *p); /* NULL is fine */
+void luo_patterns_free(luo_patterns *patterns); /* NULL is fine */
 /* What is kept goes; the set may be used again. NULL is fine. */
-void luo_patterns_forget(luo_patterns *p);
-size_t luo_patterns_bytes(const luo_patterns *p); /* kept; of NULL 0 */
+void luo_patterns_forget(luo_patterns *patterns);
+size_t luo_patterns_bytes(const luo_patterns *patterns); /* kept; of NULL 0 */
 /* Roles that were emitted so far, and those that were bound to a pattern. */
-void luo_patterns_count(const luo_patterns *p, int64_t *emitted, int64_t *bound);
+void luo_patterns_count(const luo_patterns *patterns, int64_t *emitted, int64_t *bound);
 #endif

@@ -48,12 +48,12 @@ static int32_t completion(const maker *m, int32_t o)
 }
 
 /* Communication steps of a Reshard before step n. */
-static int32_t levels_before(const spec_move *v, int32_t n)
+static int32_t levels_before(const spec_move *move, int32_t n)
 {
     int32_t levels = 0;
     for (int32_t k = 0; k < n; k++)
-        for (int32_t i = 0; i < v->step[k].first[v->step[k].n]; i++)
-            if (v->step[k].item[i].kind != LUO_INSTR_LOCAL) {
+        for (int32_t i = 0; i < move->step[k].first[move->step[k].n]; i++)
+            if (move->step[k].item[i].kind != LUO_INSTR_LOCAL) {
                 levels++;
                 break;
             }
@@ -111,10 +111,10 @@ static bool is_weight(const spec *s, int32_t o)
     return s->duty[o] == SPEC_GATHER || s->g->op[o].phase == LUO_PHASE_PRE;
 }
 
-static bool only(const spec_step *t, int kind)
+static bool only(const spec_step *step, int kind)
 {
-    for (int32_t i = 0; i < t->first[t->n]; i++)
-        if (t->item[i].kind != kind) return false;
+    for (int32_t i = 0; i < step->first[step->n]; i++)
+        if (step->item[i].kind != kind) return false;
     return true;
 }
 
@@ -123,12 +123,13 @@ static bool only(const spec_step *t, int kind)
  * its own gradient before the first of them, that call reads where it lies. */
 static bool only_calls(const spec *s, int32_t o)
 {
-    const spec_move *v = spec_move_of(s, o, 0);
+    const spec_move *move = spec_move_of(s, o, 0);
     int32_t k = 0;
-    while (s->duty[o] == SPEC_SCATTER && k < v->nsteps && only(&v->step[k], LUO_INSTR_LOCAL)) k++;
-    if (k == v->nsteps) return false;
-    for (; k < v->nsteps; k++)
-        if (!only(&v->step[k], LUO_INSTR_COLLECTIVE)) return false;
+    while (s->duty[o] == SPEC_SCATTER && k < move->nsteps && only(&move->step[k], LUO_INSTR_LOCAL))
+        k++;
+    if (k == move->nsteps) return false;
+    for (; k < move->nsteps; k++)
+        if (!only(&move->step[k], LUO_INSTR_COLLECTIVE)) return false;
     return true;
 }
 
@@ -153,12 +154,12 @@ static bool may_fuse(const maker *m, int32_t o)
     const luo_op *op = &s->g->op[o];
     if (!is_candidate(m, o)) return false;
     const bool grad = !is_weight(s, o);
-    const spec_move *v = spec_move_of(s, o, 0);
-    if (v->nsteps == 0 || v->has_messages) return false;
+    const spec_move *move = spec_move_of(s, o, 0);
+    if (move->nsteps == 0 || move->has_messages) return false;
     if (grad ? m->ready[op->in[0]] < 0 : s->reader[op->out[0]] < 0) return false;
-    for (int32_t k = 0; k < v->nsteps; k++)
-        for (int32_t c = 0; c < v->step[k].ncalls; c++)
-            if ((v->step[k].call[c].coll == LUO_COLL_AG) == grad) return false;
+    for (int32_t k = 0; k < move->nsteps; k++)
+        for (int32_t c = 0; c < move->step[k].ncalls; c++)
+            if ((move->step[k].call[c].coll == LUO_COLL_AG) == grad) return false;
     return true;
 }
 
@@ -181,11 +182,11 @@ static int32_t unit_of(const maker *m, const atom *a)
 }
 
 /* Largest call of the step, in elements. */
-static int64_t elements_of(const spec_step *t)
+static int64_t elements_of(const spec_step *step)
 {
     int64_t most = 0;
-    for (int32_t c = 0; c < t->ncalls; c++)
-        if (t->call[c].cells > most) most = t->call[c].cells;
+    for (int32_t c = 0; c < step->ncalls; c++)
+        if (step->call[c].cells > most) most = step->call[c].cells;
     return most;
 }
 
@@ -199,20 +200,20 @@ static int32_t back_unit(const spec *s, int32_t o)
 static luo_status key_of(maker *m, const atom *a, int32_t *id)
 {
     const spec *s = m->s;
-    const spec_move *v = spec_move_of(s, a->op, 0);
-    const spec_step *t = &v->step[a->step];
+    const spec_move *move = spec_move_of(s, a->op, 0);
+    const spec_step *step = &move->step[a->step];
     const size_t mark = luo_arena_mark(s->scratch);
-    int32_t n = 0, *key = LUO_NEW_N(s->scratch, int32_t, 5 + 2 * t->ncalls + s->nclasses);
+    int32_t n = 0, *key = LUO_NEW_N(s->scratch, int32_t, 5 + 2 * step->ncalls + s->nclasses);
     if (!key) return luo_err_nomem(s->err);
     key[n++] = s->g->op[a->op].phase;
     key[n++] = a->level;
-    key[n++] = (int32_t)v->elem_bytes;
+    key[n++] = (int32_t)move->elem_bytes;
     key[n++] = s->duty[a->op] == SPEC_GATHER ? back_unit(s, a->op) : -1;
-    key[n++] = t->ncalls;
-    for (int32_t c = 0; c < t->ncalls; c++) {
-        key[n++] = t->call[c].group;
-        key[n++] = t->call[c].coll | spec_variant(s->g->op[a->op].variant, t->call[c].coll, true)
-                                         << 8;
+    key[n++] = step->ncalls;
+    for (int32_t c = 0; c < step->ncalls; c++) {
+        key[n++] = step->call[c].group;
+        key[n++] = step->call[c].coll |
+                   spec_variant(s->g->op[a->op].variant, step->call[c].coll, true) << 8;
     }
     for (int32_t c = 0; c < s->nclasses; c++) key[n++] = s->cls[c].vs_out[a->ready];
     *id = luo_intern_id(&m->key, key, n, NULL);
@@ -224,19 +225,19 @@ static luo_status add_atoms(maker *m, int32_t o)
 {
     const spec *s = m->s;
     const luo_op *op = &s->g->op[o];
-    const spec_move *v = spec_move_of(s, o, 0);
+    const spec_move *move = spec_move_of(s, o, 0);
     const bool weight = is_weight(s, o);
     s->fused[o] = true;
-    for (int32_t k = 0; k < v->nsteps; k++) {
-        if (v->step[k].ncalls == 0) continue; /* copies in place */
+    for (int32_t k = 0; k < move->nsteps; k++) {
+        if (move->step[k].ncalls == 0) continue; /* copies in place */
         atom *a = &m->atom[m->natoms++];
-        *a = (atom){.op = o, .step = k, .level = levels_before(v, k)};
+        *a = (atom){.op = o, .step = k, .level = levels_before(move, k)};
         a->ready = weight ? s->reader[op->out[0]] : m->ready[op->in[0]];
         if (!weight && op->phase == LUO_PHASE_POST) a->level += m->level[op->in[0]];
         a->item.unit = unit_of(m, a);
         a->item.opens = weight;
-        a->item.elements = elements_of(&v->step[k]);
-        a->item.bytes = a->item.elements * v->elem_bytes;
+        a->item.elements = elements_of(&move->step[k]);
+        a->item.bytes = a->item.elements * move->elem_bytes;
         LUO_TRY(key_of(m, a, &a->item.key));
     }
     return LUO_OK;
@@ -289,9 +290,9 @@ static int by_bucket(const void *p, const void *q)
     return by_completion(p, q);
 }
 
-static bool stands_at_unit(const spec *s, const spec_bucket *b)
+static bool stands_at_unit(const spec *s, const spec_bucket *bucket)
 {
-    return spec_by_unit(s) && (b->phase == LUO_PHASE_F || b->phase == LUO_PHASE_B);
+    return spec_by_unit(s) && (bucket->phase == LUO_PHASE_F || bucket->phase == LUO_PHASE_B);
 }
 
 /* Calls stand behind the last Reshard that they are part of, and those of the step before. */
@@ -306,12 +307,13 @@ static luo_status place_calls(maker *m)
     for (int32_t o = 0; o < nops; o++) behind[o] = o;
     for (int32_t level = 0; level <= top; level++)
         for (int32_t b = 0; b < s->nbuckets; b++) {
-            spec_bucket *x = &s->bucket[b];
-            if (x->level != level) continue;
-            for (int32_t i = 0; i < x->n; i++)
-                if (behind[x->part[i].op] > x->after) x->after = behind[x->part[i].op];
-            for (int32_t i = 0; i < x->n; i++) behind[x->part[i].op] = x->after;
-            if (stands_at_unit(s, x)) x->after = s->g->nops;
+            spec_bucket *bucket = &s->bucket[b];
+            if (bucket->level != level) continue;
+            for (int32_t i = 0; i < bucket->n; i++)
+                if (behind[bucket->part[i].op] > bucket->after)
+                    bucket->after = behind[bucket->part[i].op];
+            for (int32_t i = 0; i < bucket->n; i++) behind[bucket->part[i].op] = bucket->after;
+            if (stands_at_unit(s, bucket)) bucket->after = s->g->nops;
         }
     return LUO_OK;
 }
@@ -352,14 +354,14 @@ static luo_status fill_buckets(maker *m)
 
 /* ---- one step of many tensors ---- */
 
-static const luo_move *move_of(const spec *s, const spec_part *p, int32_t call)
+static const luo_move *move_of(const spec *s, const spec_part *part, int32_t call)
 {
-    const spec_move *v = spec_move_of(s, p->op, 0);
-    return &v->resolution->moves.at[v->step[p->step].call[call].move];
+    const spec_move *move = spec_move_of(s, part->op, 0);
+    return &move->resolution->moves.at[move->step[part->step].call[call].move];
 }
 
 /* Bytes and counts of a call are the sums of its parts'. */
-static luo_status sum_call(spec *s, const spec_bucket *b, const spec_call *call, int32_t c,
+static luo_status sum_call(spec *s, const spec_bucket *bucket, const spec_call *call, int32_t c,
                            spec_item *it)
 {
     const int32_t n = s->group[call->group].n;
@@ -368,50 +370,57 @@ static luo_status sum_call(spec *s, const spec_bucket *b, const spec_call *call,
     if (!whole && !counts) return luo_err_nomem(s->err);
     *it = (spec_item){.kind = LUO_INSTR_COLLECTIVE, .stream = LUO_STREAM_DP,
                       .coll = (uint8_t)call->coll, .slot.group = call->group, .call = c};
-    for (int32_t i = 0; i < b->n; i++) {
-        const luo_move *move = move_of(s, &b->part[i], c);
+    for (int32_t i = 0; i < bucket->n; i++) {
+        const luo_move *move = move_of(s, &bucket->part[i], c);
         for (int32_t k = 0; k < move->nregion; k++) {
             const int64_t cells = luo_region_volume(&move->region[k]);
-            it->bytes += cells * b->elem_bytes;
+            it->bytes += cells * bucket->elem_bytes;
             if (counts) counts[k] += cells;
         }
     }
     for (int32_t k = 1; counts && k < n; k++) it->v |= counts[k] != counts[0];
     if (it->v) it->slot.counts = counts;
-    it->variant = spec_variant(s->g->op[b->part[0].op].variant, call->coll, it->v);
+    it->variant = spec_variant(s->g->op[bucket->part[0].op].variant, call->coll, it->v);
     return LUO_OK;
 }
 
-static bool calls_here(const spec_step *t, int32_t i, int32_t *n)
+static bool calls_here(const spec_step *step, int32_t i, int32_t *n)
 {
     *n = 0;
-    for (int32_t k = t->first[i]; k < t->first[i + 1]; k++)
-        *n += t->item[k].kind == LUO_INSTR_COLLECTIVE;
+    for (int32_t k = step->first[i]; k < step->first[i + 1]; k++)
+        *n += step->item[k].kind == LUO_INSTR_COLLECTIVE;
     return *n > 0;
 }
 
-static luo_status make_step(spec *s, spec_bucket *b)
+static luo_status make_step(spec *s, spec_bucket *bucket)
 {
-    const spec_move *v = spec_move_of(s, b->part[0].op, 0);
-    const spec_step *t = &v->step[b->part[0].step]; /* equal groups: the others have the same */
+    const spec_move *move = spec_move_of(s, bucket->part[0].op, 0);
+    const spec_step *step =
+        &move->step[bucket->part[0].step]; /* equal groups: the others have the same */
     int32_t n = 0, items = 0, k;
-    for (int32_t i = 0; i < t->n; i++)
-        if (calls_here(t, i, &k)) n++, items += k;
+    for (int32_t i = 0; i < step->n; i++)
+        if (calls_here(step, i, &k)) n++, items += k;
     int32_t *dev = LUO_NEW_N(s->arena, int32_t, n), *first = LUO_NEW_N(s->arena, int32_t, n + 1);
     spec_item *item = LUO_NEW_N(s->arena, spec_item, items);
-    spec_item *call = LUO_NEW_N(s->scratch, spec_item, t->ncalls);
+    spec_item *call = LUO_NEW_N(s->scratch, spec_item, step->ncalls);
     if (!dev || !first || !item || !call) return luo_err_nomem(s->err);
-    for (int32_t c = 0; c < t->ncalls; c++) LUO_TRY(sum_call(s, b, &t->call[c], c, &call[c]));
+    for (int32_t c = 0; c < step->ncalls; c++)
+        LUO_TRY(sum_call(s, bucket, &step->call[c], c, &call[c]));
     n = items = 0;
-    for (int32_t i = 0; i < t->n; i++) {
-        if (!calls_here(t, i, &k)) continue;
-        dev[n] = t->dev[i];
+    for (int32_t i = 0; i < step->n; i++) {
+        if (!calls_here(step, i, &k)) continue;
+        dev[n] = step->dev[i];
         first[n++] = items;
-        for (int32_t j = 0; j < k; j++) item[items++] = call[t->item[t->first[i] + j].call];
+        for (int32_t j = 0; j < k; j++) item[items++] = call[step->item[step->first[i] + j].call];
     }
     first[n] = items;
-    b->step = (spec_step){.id = s->nsteps++, .n = n, .dev = dev, .first = first, .item = item,
-                          .ncalls = t->ncalls, .call = t->call};
+    bucket->step = (spec_step){.id = s->nsteps++,
+                               .n = n,
+                               .dev = dev,
+                               .first = first,
+                               .item = item,
+                               .ncalls = step->ncalls,
+                               .call = step->call};
     return LUO_OK;
 }
 
@@ -422,14 +431,19 @@ static luo_status list_exchanges(spec *s)
     if (!at) return luo_err_nomem(s->err);
     if (was) memcpy(at, s->exchange, (size_t)was * sizeof *at);
     for (int32_t i = 0; i < s->nbuckets; i++) {
-        spec_bucket *b = &s->bucket[i];
-        int32_t *part = LUO_NEW_N(s->arena, int32_t, b->n);
+        spec_bucket *bucket = &s->bucket[i];
+        int32_t *part = LUO_NEW_N(s->arena, int32_t, bucket->n);
         if (!part) return luo_err_nomem(s->err);
-        for (int32_t k = 0; k < b->n; k++)
-            part[k] = s->exchange_of[(int64_t)b->part[k].op * s->in->nlengths] + b->part[k].step;
-        b->exchange = was + i;
-        at[was + i] = (luo_exchange){.op = s->g->nops + i, .src = "", .dst = "",
-                                     .elem_bytes = b->elem_bytes, .nparts = b->n, .part = part};
+        for (int32_t k = 0; k < bucket->n; k++)
+            part[k] = s->exchange_of[(int64_t)bucket->part[k].op * s->in->nlengths] +
+                      bucket->part[k].step;
+        bucket->exchange = was + i;
+        at[was + i] = (luo_exchange){.op = s->g->nops + i,
+                                     .src = "",
+                                     .dst = "",
+                                     .elem_bytes = bucket->elem_bytes,
+                                     .nparts = bucket->n,
+                                     .part = part};
     }
     s->exchange = at;
     s->nexchanges = was + s->nbuckets;

@@ -8,9 +8,9 @@ static int64_t rank_of(const luo_region *region, int32_t d, int64_t x)
 {
     int64_t before = 0;
     for (int32_t k = 0; k < region->dim[d].n; k++) {
-        const luo_span s = region->dim[d].at[k];
-        if (x >= s.lo && x < s.hi) return before + x - s.lo;
-        before += s.hi - s.lo;
+        const luo_span span = region->dim[d].at[k];
+        if (x >= span.lo && x < span.hi) return before + x - span.lo;
+        before += span.hi - span.lo;
     }
     return -1;
 }
@@ -50,9 +50,10 @@ luo_status luo_spec_offset(const spec *s, const spec_move *m, const spec_call *c
 {
     const luo_move *move = &m->resolution->moves.at[call->move];
     const bool gathers = move->kind == LUO_MOVE_AG;
-    const spec_dims *d = luo_spec_find(s, gathers ? m->to : m->from, dev);
+    const spec_dims *dims = luo_spec_find(s, gathers ? m->to : m->from, dev);
     *out = 0;
-    if (call->cells == 0 || (d && call->cells == d->volume)) return LUO_OK; /* all of the buffer */
+    if (call->cells == 0 || (dims && call->cells == dims->volume))
+        return LUO_OK; /* all of the buffer */
     luo_region frame;
     const size_t mark = luo_arena_mark(s->scratch);
     LUO_TRY(frame_of(s, gathers ? m->dst : m->src, &m->shape, dev, &frame));
@@ -67,9 +68,9 @@ luo_status luo_spec_offset(const spec *s, const spec_move *m, const spec_call *c
     return LUO_OK;
 }
 
-static const spec_call *call_of(const spec_move *m, const spec_part *p, const spec_item *it)
+static const spec_call *call_of(const spec_move *move, const spec_part *part, const spec_item *it)
 {
-    return &m->step[p->step].call[it->call];
+    return &move->step[part->step].call[it->call];
 }
 
 static const spec_item *item_of(const spec_slot_ref *ref, int32_t dev)
@@ -88,8 +89,8 @@ luo_status luo_spec_place_pieces(const spec *s, int32_t dev, const spec_slot_ref
         const spec_item *it = item_of(&refs[instr->slot], dev);
         const spec_part *part = s->bucket[instr->op - s->g->nops].part;
         for (int32_t k = 0; k < instr->npieces; k++) {
-            const spec_move *m = spec_move_of(s, part[k].op, 0);
-            LUO_TRY(luo_spec_offset(s, m, call_of(m, &part[k], it), dev,
+            const spec_move *move = spec_move_of(s, part[k].op, 0);
+            LUO_TRY(luo_spec_offset(s, move, call_of(move, &part[k], it), dev,
                                     &offset[instr->first_piece + k]));
         }
     }
@@ -100,14 +101,14 @@ luo_status luo_spec_place_pieces(const spec *s, int32_t dev, const spec_slot_ref
 /* ---- calls ---- */
 
 /* Step in which the device has its first call, or its last; -1: it has none. */
-static int32_t step_of_call(const spec_move *m, int32_t dev, bool last)
+static int32_t step_of_call(const spec_move *move, int32_t dev, bool last)
 {
     int32_t found = -1;
-    for (int32_t k = 0; k < m->nsteps && (last || found < 0); k++) {
-        const spec_step *t = &m->step[k];
-        const int32_t i = luo_spec_take_part(t, dev);
-        for (int32_t n = i < 0 ? 0 : t->first[i]; i >= 0 && n < t->first[i + 1]; n++)
-            if (t->item[n].kind == LUO_INSTR_COLLECTIVE) found = k;
+    for (int32_t k = 0; k < move->nsteps && (last || found < 0); k++) {
+        const spec_step *step = &move->step[k];
+        const int32_t i = luo_spec_take_part(step, dev);
+        for (int32_t n = i < 0 ? 0 : step->first[i]; i >= 0 && n < step->first[i + 1]; n++)
+            if (step->item[n].kind == LUO_INSTR_COLLECTIVE) found = k;
     }
     return found;
 }
@@ -115,20 +116,20 @@ static int32_t step_of_call(const spec_move *m, int32_t dev, bool last)
 /* Buffers of a tensor at both ends of a call. Once a step gradients are summed where they were
  * added up, and weights gathered where they are used. In a task they lie apart from their pieces:
  * what comes first reads those of a weight, what comes last writes those of a gradient. */
-static void ends_of(const emitter *e, const spec_part *p, int32_t *in, int32_t *out)
+static void ends_of(const emitter *e, const spec_part *part, int32_t *in, int32_t *out)
 {
     const spec *s = e->s;
-    const luo_op *op = &s->g->op[p->op];
-    const spec_move *m = spec_move_of(s, p->op, 0);
+    const luo_op *op = &s->g->op[part->op];
+    const spec_move *move = spec_move_of(s, part->op, 0);
     const int32_t from = luo_spec_buffer(e, op->in[0]), to = luo_spec_buffer(e, op->out[0]);
-    switch ((spec_duty)s->duty[p->op]) {
+    switch ((spec_duty)s->duty[part->op]) {
     case SPEC_GATHER:
-        *in = step_of_call(m, e->dev, false) == p->step ? from : to;
+        *in = step_of_call(move, e->dev, false) == part->step ? from : to;
         *out = to;
         return;
     case SPEC_SCATTER:
         *in = from;
-        *out = step_of_call(m, e->dev, true) == p->step ? to : from;
+        *out = step_of_call(move, e->dev, true) == part->step ? to : from;
         return;
     case SPEC_NONE: *in = *out = op->phase == LUO_PHASE_PRE ? to : from;
     }
@@ -145,11 +146,12 @@ int32_t luo_spec_call_before(const emitter *e, int32_t group, const luo_instr *i
     return -1;
 }
 
-void luo_spec_count_pieces(const spec *s, const spec_bucket *b, const spec_item *it,
+void luo_spec_count_pieces(const spec *s, const spec_bucket *bucket, const spec_item *it,
                            luo_instr_piece *piece)
 {
-    for (int32_t p = 0; p < b->n; p++)
-        piece[p].count = call_of(spec_move_of(s, b->part[p].op, 0), &b->part[p], it)->cells;
+    for (int32_t p = 0; p < bucket->n; p++)
+        piece[p].count =
+            call_of(spec_move_of(s, bucket->part[p].op, 0), &bucket->part[p], it)->cells;
 }
 
 /* i: position of the device in the bucket's step. */
@@ -157,15 +159,15 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
 {
     spec *s = e->s;
     const int32_t b = turn->bucket, k = turn->item;
-    const spec_bucket *x = &s->bucket[b];
-    const spec_item *it = &x->step.item[x->step.first[i] + k];
-    luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, x->n);
-    int32_t *in = LUO_NEW_N(s->scratch, int32_t, x->n);
-    int32_t *out = LUO_NEW_N(s->scratch, int32_t, x->n);
+    const spec_bucket *bucket = &s->bucket[b];
+    const spec_item *it = &bucket->step.item[bucket->step.first[i] + k];
+    luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, bucket->n);
+    int32_t *in = LUO_NEW_N(s->scratch, int32_t, bucket->n);
+    int32_t *out = LUO_NEW_N(s->scratch, int32_t, bucket->n);
     if (!piece || !in || !out) return false;
-    luo_spec_count_pieces(s, x, it, piece);
-    for (int32_t p = 0; p < x->n; p++) {
-        ends_of(e, &x->part[p], &in[p], &out[p]);
+    luo_spec_count_pieces(s, bucket, it, piece);
+    for (int32_t p = 0; p < bucket->n; p++) {
+        ends_of(e, &bucket->part[p], &in[p], &out[p]);
         piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
     }
     luo_instr instr = {.kind = LUO_INSTR_COLLECTIVE,
@@ -176,26 +178,26 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
                        .v = it->v,
                        .variant = it->variant,
                        .op = s->g->nops + b,
-                       .exchange = x->exchange,
+                       .exchange = bucket->exchange,
                        .layer = -1,
-                       .slot = luo_spec_slot(e, &x->step, k),
+                       .slot = luo_spec_slot(e, &bucket->step, k),
                        .bytes = it->bytes,
-                       .recompute = x->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
-                       .npieces = x->n,
+                       .recompute = bucket->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
+                       .npieces = bucket->n,
                        .first_piece = e->npieces,
                        .piece = piece};
-    e->npieces += x->n;
+    e->npieces += bucket->n;
     e->also = luo_spec_call_before(e, it->slot.group, &instr);
-    luo_spec_push(e, &instr, in, x->n, out, x->n);
+    luo_spec_push(e, &instr, in, bucket->n, out, bucket->n);
     e->also = -1;
     return true;
 }
 
 void luo_spec_emit_bucket(emitter *e, int32_t b)
 {
-    const spec_step *t = &e->s->bucket[b].step;
-    const int32_t i = luo_spec_take_part(t, e->dev);
-    for (int32_t k = 0; i >= 0 && k < t->first[i + 1] - t->first[i]; k++)
+    const spec_step *step = &e->s->bucket[b].step;
+    const int32_t i = luo_spec_take_part(step, e->dev);
+    for (int32_t k = 0; i >= 0 && k < step->first[i + 1] - step->first[i]; k++)
         if (!emit_call(e, &(spec_turn){b, k, 0}, i)) e->failed = true;
 }
 
@@ -205,9 +207,9 @@ void luo_spec_emit_turns(emitter *e)
     const int32_t d = s->index_of[e->dev];
     for (int32_t j = s->first_turn[d]; j < s->first_turn[d + 1]; j++) {
         const spec_turn *turn = &s->turn[j];
-        const spec_bucket *b = &s->bucket[turn->bucket];
-        if (b->phase != e->phase) continue;
-        if (!emit_call(e, turn, luo_spec_take_part(&b->step, e->dev))) e->failed = true;
+        const spec_bucket *bucket = &s->bucket[turn->bucket];
+        if (bucket->phase != e->phase) continue;
+        if (!emit_call(e, turn, luo_spec_take_part(&bucket->step, e->dev))) e->failed = true;
     }
 }
 

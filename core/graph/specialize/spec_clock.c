@@ -53,14 +53,14 @@ static luo_status profile_id(const finder *f, int32_t p, luo_intern *keys, int32
 {
     const spec *s = f->s;
     const luo_pipe *pipe = &s->in->pipes[p];
-    const spec_class *c = &s->cls[s->class_of[p]];
+    const spec_class *class = &s->cls[s->class_of[p]];
     const luo_spec_clock *clock = s->in->clock;
     const size_t mark = luo_arena_mark(s->scratch);
-    int32_t n = 0, *key = LUO_NEW_N(s->scratch, int32_t, 2 + 2 * c->S + pipe->micro_batches);
+    int32_t n = 0, *key = LUO_NEW_N(s->scratch, int32_t, 2 + 2 * class->S + pipe->micro_batches);
     if (!key) return luo_err_nomem(s->err);
     key[n++] = s->class_of[p];
     key[n++] = pipe->micro_batches;
-    for (int32_t k = 0; k < c->S; k++) {
+    for (int32_t k = 0; k < class->S; k++) {
         const int64_t at = (int64_t)p * f->max_stages + k;
         key[n++] = f->ndev[at];
         key[n++] = clock->kind(clock->ctx, f->first_dev[at]);
@@ -82,9 +82,9 @@ static bool adds_nothing(const spec *s, const luo_op *op)
 static luo_status seconds_of(const finder *f, int32_t p, int32_t o, int32_t length, double *out)
 {
     const spec *s = f->s;
-    const spec_class *c = &s->cls[s->class_of[p]];
+    const spec_class *class = &s->cls[s->class_of[p]];
     const luo_spec_clock *clock = s->in->clock;
-    const int32_t stage = c->vs_out[o] % c->S;
+    const int32_t stage = class->vs_out[o] % class->S;
     const int32_t dev = f->first_dev[(int64_t)p * f->max_stages + stage];
     luo_instr instr = {0};
     *out = 0;
@@ -100,13 +100,13 @@ static luo_status add_up(finder *f, int32_t p)
 {
     const spec *s = f->s;
     const luo_pipe *pipe = &s->in->pipes[p];
-    const spec_class *c = &s->cls[s->class_of[p]];
+    const spec_class *class = &s->cls[s->class_of[p]];
     const int32_t length = pipe->length[pipe->micro_batches - 1];
     memset(f->layer, 0, (size_t)s->nlayers * sizeof *f->layer);
     memset(f->redone, 0, (size_t)s->nlayers * sizeof *f->redone);
     for (int32_t o = 0; o < s->g->nops; o++) {
         const luo_op *op = &s->g->op[o];
-        const int32_t vs = c->vs_out[o], l = op->layer;
+        const int32_t vs = class->vs_out[o], l = op->layer;
         double t;
         if (vs < 0 || op->kind == LUO_OP_PLACEHOLDER) continue;
         LUO_TRY(seconds_of(f, p, o, length, &t));
@@ -115,7 +115,7 @@ static luo_status add_up(finder *f, int32_t p)
             if (l >= 0) f->layer[l] += t;
             continue;
         }
-        if (l >= 0 && c->full[l] && !f->redone[l] && !spec_crosses(c, o)) {
+        if (l >= 0 && class->full[l] && !f->redone[l] && !spec_crosses(class, o)) {
             f->redone[l] = true;
             f->backward[vs] += f->layer[l];
         }
@@ -133,21 +133,21 @@ static luo_status find_starts(const finder *f, int32_t p, double *start)
 {
     const spec *s = f->s;
     const luo_pipe *pipe = &s->in->pipes[p];
-    const spec_class *c = &s->cls[s->class_of[p]];
-    const int32_t m = pipe->micro_batches, n = c->S * c->v;
+    const spec_class *class = &s->cls[s->class_of[p]];
+    const int32_t m = pipe->micro_batches, n = class->S * class->v;
     double *times = LUO_NEW_N(s->scratch, double, 3 * (int64_t)n * m), makespan;
     if (!times) return luo_err_nomem(s->err);
     const double last = (double)s->in->lengths[pipe->length[m - 1]].tokens;
-    for (int32_t stage = 0; stage < c->S; stage++)
-        for (int32_t k = 0; k < c->v; k++)
+    for (int32_t stage = 0; stage < class->S; stage++)
+        for (int32_t k = 0; k < class->v; k++)
             for (int32_t i = 0; i < m; i++) {
                 const double part = (double)s->in->lengths[pipe->length[i]].tokens / last;
-                double *at = &times[((int64_t)stage * c->v + k) * m + i];
-                at[0] = f->forward[k * c->S + stage] * part;
-                at[(int64_t)n * m] = f->backward[k * c->S + stage] * part;
-                at[2 * (int64_t)n * m] = f->weight[k * c->S + stage] * part;
+                double *at = &times[((int64_t)stage * class->v + k) * m + i];
+                at[0] = f->forward[k * class->S + stage] * part;
+                at[(int64_t)n * m] = f->backward[k * class->S + stage] * part;
+                at[2 * (int64_t)n * m] = f->weight[k * class->S + stage] * part;
             }
-    return luo_sched_makespan_each(s->scratch, s->in->schedule, c->S, m, c->v, times,
+    return luo_sched_makespan_each(s->scratch, s->in->schedule, class->S, m, class->v, times,
                                    times + (int64_t)n * m, times + 2 * (int64_t)n * m, NULL, false,
                                    &makespan, start, s->err);
 }
@@ -155,20 +155,20 @@ static luo_status find_starts(const finder *f, int32_t p, double *start)
 static luo_status make_profile(finder *f, int32_t p, const double **out)
 {
     const spec *s = f->s;
-    const spec_class *c = &s->cls[s->class_of[p]];
+    const spec_class *class = &s->cls[s->class_of[p]];
     f->done = LUO_NEW_N(s->scratch, double, s->g->nops);
     const size_t mark = luo_arena_mark(s->scratch);
-    double *start = LUO_NEW_N(s->scratch, double, c->S * c->v);
-    f->forward = LUO_NEW_N(s->scratch, double, c->S * c->v);
-    f->backward = LUO_NEW_N(s->scratch, double, c->S * c->v);
-    f->weight = LUO_NEW_N(s->scratch, double, c->S * c->v);
+    double *start = LUO_NEW_N(s->scratch, double, class->S *class->v);
+    f->forward = LUO_NEW_N(s->scratch, double, class->S *class->v);
+    f->backward = LUO_NEW_N(s->scratch, double, class->S *class->v);
+    f->weight = LUO_NEW_N(s->scratch, double, class->S *class->v);
     if (!f->done || !start || !f->forward || !f->backward || !f->weight)
         return luo_err_nomem(s->err);
     luo_status st = add_up(f, p);
     if (st == LUO_OK) st = find_starts(f, p, start);
     for (int32_t o = 0; st == LUO_OK && o < s->g->nops; o++)
-        if (s->g->op[o].phase == LUO_PHASE_B && c->vs_out[o] >= 0)
-            f->done[o] += start[c->vs_out[o]];
+        if (s->g->op[o].phase == LUO_PHASE_B && class->vs_out[o] >= 0)
+            f->done[o] += start[class->vs_out[o]];
     luo_arena_reset(s->scratch, mark);
     *out = f->done;
     return st;

@@ -13,8 +13,8 @@ typedef struct look { /* where sizes are looked up */
 
 static int64_t volume_of(const look *l, int32_t x)
 {
-    const spec_dims *d = spec_local(l->s, x, l->length, l->dev);
-    return d ? d->volume : 0;
+    const spec_dims *dims = spec_local(l->s, x, l->length, l->dev);
+    return dims ? dims->volume : 0;
 }
 
 static int64_t in_volume(const look *l, int32_t i)
@@ -24,8 +24,8 @@ static int64_t in_volume(const look *l, int32_t i)
 
 static int64_t tokens_of(const look *l, int32_t x)
 {
-    const spec_dims *d = spec_local(l->s, x, l->length, l->dev);
-    return d ? d->dim[0] : 0;
+    const spec_dims *dims = spec_local(l->s, x, l->length, l->dev);
+    return dims ? dims->dim[0] : 0;
 }
 
 static int64_t dim_of(const look *l, int32_t x, int32_t d)
@@ -137,55 +137,56 @@ static int64_t window_of(const look *l, int64_t sequence)
 
 /* Pairs of queries and keys in this step, per head, of all sequences of the micro-batch. The
  * diagonal counts half, so that the steps add up to the half square of a sequence. */
-static int64_t pairs_of(const look *l, const luo_length *n)
+static int64_t pairs_of(const look *l, const luo_length *length)
 {
     const luo_context *context = luo_spec_context(l->s, l->dev);
-    const int64_t s = n->sequence_tokens;
+    const int64_t s = length->sequence_tokens;
     const int32_t q = spec_ring_part(l->s, l->dev), k = block_of(l->s, l->dev, l->op->ring);
     const int64_t twice = luo_context_half_pairs(context, s, l->s->g->causal, true, q, k);
     const int64_t window = window_of(l, s);
     if (s == 0) return 0;
     /* of a window every step has its part */
-    const __int128 all = (__int128)twice * n->tokens / (2 * s);
+    const __int128 all = (__int128)twice * length->tokens / (2 * s);
     return (int64_t)(window > 0 ? all * window / s * (2 * s - window) / s : all);
 }
 
 /* Causal or not; backward of layers with selective recompute says that the core runs again. */
 static int64_t mask_of(const look *l, bool backward)
 {
-    const spec_class *c = &l->s->cls[l->s->class_of[l->s->pipe_of[l->dev]]];
-    const bool again = backward && l->op->layer >= 0 && c->selective[l->op->layer];
+    const spec_class *class = &l->s->cls[l->s->class_of[l->s->pipe_of[l->dev]]];
+    const bool again = backward && l->op->layer >= 0 && class->selective[l->op->layer];
     return (l->s->g->causal ? LUO_ATTENTION_CAUSAL : 0) | (again ? LUO_ATTENTION_AGAIN : 0);
 }
 
 /* One step of a ring: 2 products of a query and a key forward, 5 backward. A step that only makes
  * the zeros that others add to writes them. */
-static void cost_ring(const look *l, luo_instr *instr, const spec_dims *d, bool backward)
+static void cost_ring(const look *l, luo_instr *instr, const spec_dims *dims, bool backward)
 {
-    const luo_length *n = &l->s->in->lengths[l->length];
-    const int64_t pairs = pairs_of(l, n), heads = d->dim[1], head = d->dim[2];
+    const luo_length *length = &l->s->in->lengths[l->length];
+    const int64_t pairs = pairs_of(l, length), heads = dims->dim[1], head = dims->dim[2];
     if (pairs == 0) {
         stream(instr, volume_of(l, l->op->out[1]) * 2 * l->s->g->elem_bytes);
         return;
     }
-    instr->cost =
-        (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
-                       {heads, head, d->dim[0], n->sequence_tokens, mask_of(l, backward), pairs}};
+    instr->cost = (luo_cost_key){
+        backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
+        {heads, head, dims->dim[0], length->sequence_tokens, mask_of(l, backward), pairs}};
     instr->flops = (backward ? 10 : 4) * heads * head * pairs;
 }
 
 /* Fused attention: the square of each sequence, half of it if causal; backward 2.5 times. */
 static void fused(const look *l, luo_instr *instr, int32_t q, int32_t v, bool backward)
 {
-    const spec_dims *d = spec_local(l->s, q, l->length, l->dev);
-    if (!d) return;
+    const spec_dims *dims = spec_local(l->s, q, l->length, l->dev);
+    if (!dims) return;
     if (l->s->g->npipelines > 0 && luo_context_parts(luo_spec_context(l->s, l->dev)) > 1) {
-        cost_ring(l, instr, d, backward);
+        cost_ring(l, instr, dims, backward);
         return;
     }
-    const luo_length *n = &l->s->in->lengths[l->length];
-    const int64_t t = d->dim[0], heads = d->dim[1], head = d->dim[2], value = dim_of(l, v, 2);
-    const int64_t sequence = n->sequence_tokens < t ? n->sequence_tokens : t;
+    const luo_length *length = &l->s->in->lengths[l->length];
+    const int64_t t = dims->dim[0], heads = dims->dim[1], head = dims->dim[2],
+                  value = dim_of(l, v, 2);
+    const int64_t sequence = length->sequence_tokens < t ? length->sequence_tokens : t;
     const bool causal = l->s->g->causal;
     const int64_t window = window_of(l, sequence);
     instr->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,

@@ -21,12 +21,12 @@ static bool gathers(const emitter *e, int32_t x)
     if (op->kind != LUO_OP_RESHARD || op->phase != LUO_PHASE_F || spec_crosses(e->c, o) ||
         graph->tensor[x].form != LUO_FORM_WHOLE)
         return false;
-    const spec_move *m = spec_move_of(e->s, o, e->length);
-    if (m->nsteps == 0) return false;
-    const spec_step *t = &m->step[0];
-    const int32_t i = luo_spec_take_part(t, e->dev);
-    if (i < 0 || t->first[i] == t->first[i + 1]) return false;
-    const spec_item *it = &t->item[t->first[i]];
+    const spec_move *move = spec_move_of(e->s, o, e->length);
+    if (move->nsteps == 0) return false;
+    const spec_step *step = &move->step[0];
+    const int32_t i = luo_spec_take_part(step, e->dev);
+    if (i < 0 || step->first[i] == step->first[i + 1]) return false;
+    const spec_item *it = &step->item[step->first[i]];
     return it->kind == LUO_INSTR_COLLECTIVE && it->coll == LUO_COLL_AG;
 }
 
@@ -66,8 +66,8 @@ static bool holds(const emitter *e, int32_t x)
 
 static bool has_cells(const emitter *e, int32_t x)
 {
-    const spec_dims *d = luo_spec_held(e, x);
-    return d && d->volume > 0;
+    const spec_dims *dims = luo_spec_held(e, x);
+    return dims && dims->volume > 0;
 }
 
 /* ---- steps of a ring ---- */
@@ -247,11 +247,11 @@ typedef struct ends { /* buffers of a Reshard on this device; -1: none */
     bool in_place;
 } ends;
 
-static bool takes_part(const emitter *e, const spec_move *m)
+static bool takes_part(const emitter *e, const spec_move *move)
 {
-    for (int32_t k = 0; k < m->nsteps; k++) {
-        const int32_t i = luo_spec_take_part(&m->step[k], e->dev);
-        if (i >= 0 && m->step[k].first[i] < m->step[k].first[i + 1]) return true;
+    for (int32_t k = 0; k < move->nsteps; k++) {
+        const int32_t i = luo_spec_take_part(&move->step[k], e->dev);
+        if (i >= 0 && move->step[k].first[i] < move->step[k].first[i + 1]) return true;
     }
     return false;
 }
@@ -271,7 +271,7 @@ static ends find_weight(emitter *e, const luo_op *op)
 }
 
 /* Gradients are summed where they lie; what is sent on arrives in a buffer of its own. */
-static ends find_ends(emitter *e, const luo_op *op, const spec_move *m, bool again, bool moves)
+static ends find_ends(emitter *e, const luo_op *op, const spec_move *move, bool again, bool moves)
 {
     const int32_t x = op->in[0], y = op->out[0];
     const int32_t from = e->s->g->tensor[x].kind, to = e->s->g->tensor[y].kind;
@@ -279,7 +279,7 @@ static ends find_ends(emitter *e, const luo_op *op, const spec_move *m, bool aga
     ends r = {holds(e, x) ? operand(e, x) : -1, -1, false};
     /* an empty piece of an activation: nothing moves, and yet it is not what was there */
     const bool vanishes = to == LUO_TENSOR_VALUE && has_cells(e, x) && !has_cells(e, y);
-    const bool stays = (!moves && !vanishes) || (to == LUO_TENSOR_GRAD && !m->has_messages);
+    const bool stays = (!moves && !vanishes) || (to == LUO_TENSOR_GRAD && !move->has_messages);
     if (r.in >= 0 && holds(e, y) && stays) {
         r.out = r.in; /* another name for it, or reduced in place */
         r.in_place = true;
@@ -369,22 +369,22 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
 void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
 {
     const luo_op *op = &e->s->g->op[o];
-    const spec_move *m = spec_move_of(e->s, o, e->length);
+    const spec_move *move = spec_move_of(e->s, o, e->length);
     if (!holds(e, op->in[0]) && !holds(e, op->out[0])) return;
-    const bool moves = takes_part(e, m);
+    const bool moves = takes_part(e, move);
     if (!moves && e->s->g->npipelines > 0 && luo_spec_buffer(e, op->in[0]) < 0 &&
         e->s->g->tensor[op->in[0]].kind == LUO_TENSOR_VALUE)
         return; /* of a step that does nothing here */
     if (again) e->again[op->out[0]] = e->seg;
-    ends r = find_ends(e, op, m, again, moves);
+    ends r = find_ends(e, op, move, again, moves);
     if (e->s->nbuckets && e->s->fused[o]) return; /* luo_spec_emit_buckets */
     e->besides = op->after ? luo_spec_buffer(e, op->after) : -1;
-    for (int32_t k = 0; k < m->nsteps; k++) {
-        const spec_step *t = &m->step[k];
-        const int32_t i = luo_spec_take_part(t, e->dev);
-        const int32_t items = i >= 0 ? t->first[i + 1] - t->first[i] : 0;
-        for (int32_t n = 0; n < items; n++) emit_item(e, o, t, n, i, &r, again);
-        if (items > 0 && r.out >= 0 && !m->trade)
+    for (int32_t k = 0; k < move->nsteps; k++) {
+        const spec_step *step = &move->step[k];
+        const int32_t i = luo_spec_take_part(step, e->dev);
+        const int32_t items = i >= 0 ? step->first[i + 1] - step->first[i] : 0;
+        for (int32_t n = 0; n < items; n++) emit_item(e, o, step, n, i, &r, again);
+        if (items > 0 && r.out >= 0 && !move->trade)
             r.in = r.out; /* what is only renamed still lies in `in` */
     }
     e->besides = -1;
@@ -480,29 +480,29 @@ static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
     luo_spec_end(e);
 }
 
-static void emit_segments(emitter *e, const spec_lengths *l)
+static void emit_segments(emitter *e, const spec_lengths *lengths)
 {
     const bool splits = luo_sched_splits(e->s->in->schedule);
     const int32_t back = splits ? LUO_PHASE_BI : LUO_PHASE_B;
     emit_segment(e, LUO_PHASE_PRE, 0);
-    for (int32_t k = 0; k < l->n; k++) {
-        e->length = l->at[k];
+    for (int32_t k = 0; k < lengths->n; k++) {
+        e->length = lengths->at[k];
         e->position = k;
         for (int32_t c = 0; c < e->c->v; c++) emit_segment(e, LUO_PHASE_F, c);
         for (int32_t c = 0; c < e->c->v; c++) emit_segment(e, back, c);
         for (int32_t c = 0; splits && c < e->c->v; c++) emit_segment(e, LUO_PHASE_BW, c);
     }
-    e->length = l->n ? l->at[0] : 0;
+    e->length = lengths->n ? lengths->at[0] : 0;
     e->position = 0;
     emit_segment(e, LUO_PHASE_POST, 0);
 }
 
-static luo_status emit(emitter *e, int32_t pattern, const spec_lengths *l, luo_role *role,
+static luo_status emit(emitter *e, int32_t pattern, const spec_lengths *lengths, luo_role *role,
                        const spec_slot_ref **refs)
 {
-    emit_segments(e, l);
+    emit_segments(e, lengths);
     LUO_TRY(luo_spec_emit_close(e, role, refs));
-    return pattern < 0 ? LUO_OK : luo_spec_keep_pattern(e, pattern, l, role, *refs);
+    return pattern < 0 ? LUO_OK : luo_spec_keep_pattern(e, pattern, lengths, role, *refs);
 }
 
 luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,

@@ -125,11 +125,11 @@ void luo_spec_push(emitter *e, const luo_instr *i, const int32_t *in, int32_t ni
  * graph: before the first role. */
 luo_status luo_spec_begin_patterns(spec *s);
 /* The pattern that the role follows, kept or not. Pre: the emitter has just been opened. */
-luo_status luo_spec_find_pattern(emitter *e, const spec_lengths *l, int32_t *id);
+luo_status luo_spec_find_pattern(emitter *e, const spec_lengths *lengths, int32_t *id);
 /* bound false: it is not kept, and nothing has changed. */
-luo_status luo_spec_bind_pattern(emitter *e, int32_t id, const spec_lengths *l, luo_role *role,
-                                 const spec_slot_ref **refs, bool *bound);
+luo_status luo_spec_bind_pattern(emitter *e, int32_t id, const spec_lengths *lengths,
+                                 luo_role *role, const spec_slot_ref **refs, bool *bound);
 /* Of an emitted role, if there is room. */
-luo_status luo_spec_keep_pattern(emitter *e, int32_t id, const spec_lengths *l,
+luo_status luo_spec_keep_pattern(emitter *e, int32_t id, const spec_lengths *lengths,
                                  const luo_role *role, const spec_slot_ref *refs);
 #endif

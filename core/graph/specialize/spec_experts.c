@@ -100,9 +100,9 @@ static luo_status devices_of_node(const spec *s, const char *name, const int32_t
 }
 
 /* Those that have all experts together with a device. */
-static luo_status find_block(const spec *s, const spec_move *m, int32_t device, spec_block *out)
+static luo_status find_block(const spec *s, const spec_move *move, int32_t device, spec_block *out)
 {
-    const int32_t d = m->shape.rank == 2 ? 1 : 0, ends[2] = {m->src, m->dst};
+    const int32_t d = move->shape.rank == 2 ? 1 : 0, ends[2] = {move->src, move->dst};
     for (int k = 0; k < 2; k++) {
         const luo_ann *ann = luo_annset_get(s->g->set, ends[k]);
         for (int32_t u = 0; u < ann->u; u++)
@@ -113,20 +113,20 @@ static luo_status find_block(const spec *s, const spec_move *m, int32_t device, 
                                     .n = n,
                                     .share = luo_grp_share(&ann->grp[u], d),
                                     .there_first = k == 0};
-                return devices_of_node(s, m->name, out->dev, n, &out->each);
+                return devices_of_node(s, move->name, out->dev, n, &out->each);
             }
     }
-    return luo_err_set(s->err, LUO_EBUG, "devices of `%s` have no experts; report it.", m->name);
+    return luo_err_set(s->err, LUO_EBUG, "devices of `%s` have no experts; report it.", move->name);
 }
 
 /* Rows for the experts of every device of a block. Owner: scratch. */
-static luo_status rows_of_block(const spec *s, const spec_move *m, const spec_block *b,
+static luo_status rows_of_block(const spec *s, const spec_move *move, const spec_block *block,
                                 int64_t **rows)
 {
-    const int64_t tokens = m->tokens * b->n / devices_beside(s, b->dev[0]);
-    *rows = LUO_NEW_N(s->scratch, int64_t, b->n);
+    const int64_t tokens = move->tokens * block->n / devices_beside(s, block->dev[0]);
+    *rows = LUO_NEW_N(s->scratch, int64_t, block->n);
     if (!*rows) return luo_err_nomem(s->err);
-    return rows_by_device(s, m->layer, b->n, b->share, tokens, *rows);
+    return rows_by_device(s, move->layer, block->n, block->share, tokens, *rows);
 }
 
 /* Rows that each of a move's devices gets in it, from all of them. Inside a node it gets those of
@@ -134,24 +134,24 @@ static luo_status rows_of_block(const spec *s, const spec_move *m, const spec_bl
 static luo_status rows_by_member(const spec *s, const spec_move *m, const luo_move *move,
                                  int64_t *rows)
 {
-    spec_block b;
+    spec_block block;
     int64_t *all;
-    LUO_TRY(find_block(s, m, move->dev[0], &b));
-    LUO_TRY(rows_of_block(s, m, &b, &all));
+    LUO_TRY(find_block(s, m, move->dev[0], &block));
+    LUO_TRY(rows_of_block(s, m, &block, &all));
     const bool led = luo_spec_is_led(s, move);
-    const bool inside =
-        b.each < b.n && !led && s->in->node_of[move->dev[0]] == s->in->node_of[move->dev[1]];
+    const bool inside = block.each < block.n && !led &&
+                        s->in->node_of[move->dev[0]] == s->in->node_of[move->dev[1]];
     for (int32_t i = 0; i < move->ndev; i++) {
         rows[i] = 0;
-        for (int32_t r = 0; r < b.n; r++) {
+        for (int32_t r = 0; r < block.n; r++) {
             if (inside)
-                rows[i] += r % b.each == i ? all[r] : 0;
+                rows[i] += r % block.each == i ? all[r] : 0;
             else if (led)
-                rows[i] += r / b.each == i ? all[r] : 0;
-            else if (b.dev[r] == move->dev[i])
+                rows[i] += r / block.each == i ? all[r] : 0;
+            else if (block.dev[r] == move->dev[i])
                 rows[i] = all[r];
         }
-        if (inside) rows[i] /= b.n / b.each;
+        if (inside) rows[i] /= block.n / block.each;
     }
     return LUO_OK;
 }
@@ -165,41 +165,42 @@ bool luo_spec_is_led(const spec *s, const luo_move *move)
 }
 
 /* Elements that the device at place r of a block has before the exchange, or behind it. */
-static luo_status held_at(const spec *s, const spec_move *m, const spec_block *b, int32_t r,
+static luo_status held_at(const spec *s, const spec_move *move, const spec_block *block, int32_t r,
                           bool before, int64_t *out)
 {
     int64_t *rows, all = 0;
-    if (m->layer < 0 || m->shape.rank == 2) { /* counts are as many as ever */
-        const spec_dims *d = luo_spec_find(s, before ? m->from : m->to, b->dev[r]);
-        *out = d ? d->volume : 0;
+    if (move->layer < 0 || move->shape.rank == 2) { /* counts are as many as ever */
+        const spec_dims *dims = luo_spec_find(s, before ? move->from : move->to, block->dev[r]);
+        *out = dims ? dims->volume : 0;
         return LUO_OK;
     }
     const size_t mark = luo_arena_mark(s->scratch);
-    LUO_TRY(rows_of_block(s, m, b, &rows));
-    for (int32_t i = 0; i < b->n; i++) all += rows[i];
-    *out = (before == b->there_first ? rows[r] : (all + b->n - 1) / b->n) * m->shape.dim[2];
+    LUO_TRY(rows_of_block(s, move, block, &rows));
+    for (int32_t i = 0; i < block->n; i++) all += rows[i];
+    *out = (before == block->there_first ? rows[r] : (all + block->n - 1) / block->n) *
+           move->shape.dim[2];
     luo_arena_reset(s->scratch, mark);
     return LUO_OK;
 }
 
 /* .. and those of its node together have. */
-static luo_status held_by_node(const spec *s, const spec_move *m, const spec_block *b, int32_t r,
-                               bool before, int64_t *out)
+static luo_status held_by_node(const spec *s, const spec_move *move, const spec_block *block,
+                               int32_t r, bool before, int64_t *out)
 {
-    const int32_t first = r - r % b->each;
+    const int32_t first = r - r % block->each;
     *out = 0;
-    for (int32_t i = first; i < first + b->each; i++) {
+    for (int32_t i = first; i < first + block->each; i++) {
         int64_t one;
-        LUO_TRY(held_at(s, m, b, i, before, &one));
+        LUO_TRY(held_at(s, move, block, i, before, &one));
         *out += one;
     }
     return LUO_OK;
 }
 
-static int32_t place_in(const spec_block *b, int32_t device)
+static int32_t place_in(const spec_block *block, int32_t device)
 {
     int32_t r = 0;
-    while (b->dev[r] != device) r++;
+    while (block->dev[r] != device) r++;
     return r;
 }
 
@@ -207,29 +208,30 @@ luo_status luo_spec_trade_sends(const spec *s, const spec_move *m, const luo_mov
                                 int64_t *elements)
 {
     const bool gathers = move->step == LUO_LEADER_GATHER;
-    spec_block b;
-    LUO_TRY(find_block(s, m, move->dev[0], &b));
-    return held_at(s, m, &b, place_in(&b, move->dev[gathers ? 0 : 1]), gathers, elements);
+    spec_block block;
+    LUO_TRY(find_block(s, m, move->dev[0], &block));
+    return held_at(s, m, &block, place_in(&block, move->dev[gathers ? 0 : 1]), gathers, elements);
 }
 
-luo_status luo_spec_trade_between(const spec *s, const spec_move *m, int32_t leader, int32_t step,
-                                  int64_t *elements)
+luo_status luo_spec_trade_between(const spec *s, const spec_move *move, int32_t leader,
+                                  int32_t step, int64_t *elements)
 {
-    spec_block b;
-    LUO_TRY(find_block(s, m, leader, &b));
-    return held_by_node(s, m, &b, place_in(&b, leader), step == LUO_LEADER_GATHER, elements);
+    spec_block block;
+    LUO_TRY(find_block(s, move, leader, &block));
+    return held_by_node(s, move, &block, place_in(&block, leader), step == LUO_LEADER_GATHER,
+                        elements);
 }
 
 /* Of a leader, as many as if all nodes had equally many. */
 static luo_status bytes_of_leader(const spec *s, const spec_move *m, const luo_move *move,
                                   int64_t *bytes)
 {
-    spec_block b;
+    spec_block block;
     int64_t all = 0;
-    LUO_TRY(find_block(s, m, move->dev[0], &b));
-    for (int32_t r = 0; r < b.n; r += b.each) {
+    LUO_TRY(find_block(s, m, move->dev[0], &block));
+    for (int32_t r = 0; r < block.n; r += block.each) {
         int64_t node;
-        LUO_TRY(held_by_node(s, m, &b, r, !b.there_first, &node));
+        LUO_TRY(held_by_node(s, m, &block, r, !block.there_first, &node));
         all += node;
     }
     *bytes = (all + move->ndev - 1) / move->ndev * m->elem_bytes;
@@ -244,8 +246,9 @@ static void largest_part(const spec *s, const spec_move *m, const luo_move *move
     const spec_table *end[2] = {m->from, m->to};
     for (int k = 0; k < 2; k++)
         for (int32_t i = 0; i < move->ndev; i++) {
-            const spec_dims *d = luo_spec_find(s, end[k], move->dev[i]);
-            if (d && d->volume * m->elem_bytes > *bytes) *bytes = d->volume * m->elem_bytes;
+            const spec_dims *dims = luo_spec_find(s, end[k], move->dev[i]);
+            if (dims && dims->volume * m->elem_bytes > *bytes)
+                *bytes = dims->volume * m->elem_bytes;
         }
 }
 
@@ -314,9 +317,9 @@ static luo_status load_place(const spec *s, int32_t layer, int32_t r, int32_t n,
 /* Where experts are cut, all tokens whose rows are here. */
 static int64_t tokens_here(const spec *s, int32_t x, int32_t length, int32_t dev)
 {
-    const spec_dims *d = spec_local(s, x, length, dev);
+    const spec_dims *dims = spec_local(s, x, length, dev);
     const double kept = luo_gate_kept(s->g->gate.capacity_factor);
-    return d ? (int64_t)((double)(d->dim[0] * d->dim[1]) / (kept * s->g->gate.k)) : 0;
+    return dims ? (int64_t)((double)(dims->dim[0] * dims->dim[1]) / (kept * s->g->gate.k)) : 0;
 }
 
 luo_status luo_spec_load_here(const spec *s, int32_t layer, int32_t x, int32_t length, int32_t dev,
@@ -444,13 +447,13 @@ static luo_status trade_members(trade *t, int32_t step)
     return LUO_OK;
 }
 
-luo_status luo_spec_resolve_trade(spec *s, const spec_move *m, luo_resolution *out)
+luo_status luo_spec_resolve_trade(spec *s, const spec_move *move, luo_resolution *out)
 {
-    const luo_ann *src = luo_annset_get(s->g->set, m->src);
-    const luo_ann *dst = luo_annset_get(s->g->set, m->dst);
-    trade t = {.s = s, .m = m, .home = src, .there = dst, .dim = m->shape.rank == 2 ? 1 : 0};
+    const luo_ann *src = luo_annset_get(s->g->set, move->src);
+    const luo_ann *dst = luo_annset_get(s->g->set, move->dst);
+    trade t = {.s = s, .m = move, .home = src, .there = dst, .dim = move->shape.rank == 2 ? 1 : 0};
     if (cuts(src, t.dim)) t.home = dst, t.there = src;
-    LUO_TRY(luo_holdings_make(s->scratch, t.home, &m->shape, &t.rows, s->err));
+    LUO_TRY(luo_holdings_make(s->scratch, t.home, &move->shape, &t.rows, s->err));
     t.nsteps = 1;
     for (int32_t step = 0; step < t.nsteps; step++) LUO_TRY(trade_members(&t, step));
     *out = (luo_resolution){.kind = LUO_RESOLVE_BOTTOM, .text = "all to all", .nsteps = t.nsteps};

@@ -176,7 +176,7 @@ luo_status luo_spec_stage(spec *s, int32_t ann, int32_t p, const char *tensor, i
 
 luo_status luo_spec_make_tables(spec *s);
 /* Sizes on a device; NULL: it holds nothing of the tensor. */
-const spec_dims *luo_spec_find(const spec *s, const spec_table *t, int32_t dev);
+const spec_dims *luo_spec_find(const spec *s, const spec_table *table, int32_t dev);
 static inline const spec_table *spec_table_of(const spec *s, int32_t tensor, int32_t length)
 {
     return &s->table[s->table_of[(int64_t)tensor * s->in->nlengths + length]];
@@ -213,13 +213,13 @@ luo_status luo_spec_find_dates(const spec *s, spec_dates *out);
 /* Duties, units and readers. Pre: luo_spec_find_stages. */
 luo_status luo_spec_find_units(spec *s);
 /* Unit at which an operation of F or B works on this class of pipelines; -1: it hands over. */
-static inline bool spec_crosses(const spec_class *c, int32_t op)
+static inline bool spec_crosses(const spec_class *class, int32_t op)
 {
-    return c->vs_in[op] != c->vs_out[op];
+    return class->vs_in[op] != class->vs_out[op];
 }
-static inline int32_t spec_unit_at(const spec *s, const spec_class *c, int32_t op)
+static inline int32_t spec_unit_at(const spec *s, const spec_class *class, int32_t op)
 {
-    return s->duty[op] == SPEC_GATHER || spec_crosses(c, op) ? -1 : s->unit_of[op];
+    return s->duty[op] == SPEC_GATHER || spec_crosses(class, op) ? -1 : s->unit_of[op];
 }
 /* Do calls stand at units, not behind operations? */
 static inline bool spec_by_unit(const spec *s)
@@ -239,7 +239,7 @@ bool luo_spec_is_trade(const luo_op *op);
 /* One collective of the devices that have all experts together; by node two; through leaders
  * messages, one, and messages. Errors: LUO_EDEDUCE other devices at both ends; LUO_EINPUT they do
  * not lie in nodes alike; LUO_ENOMEM. Owner: the arena of s. */
-luo_status luo_spec_resolve_trade(spec *s, const spec_move *m, luo_resolution *out);
+luo_status luo_spec_resolve_trade(spec *s, const spec_move *move, luo_resolution *out);
 /* Where a load is given: bytes by which the collective takes as long as its busiest device, as
  * luo_instr.bytes; n devices of `there`, which have all experts. */
 luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes);
@@ -249,8 +249,8 @@ bool luo_spec_is_led(const spec *s, const luo_move *move);
 luo_status luo_spec_trade_sends(const spec *s, const spec_move *m, const luo_move *move,
                                 int64_t *elements);
 /* Elements that a leader has behind the first step, LUO_LEADER_GATHER, or the second. */
-luo_status luo_spec_trade_between(const spec *s, const spec_move *m, int32_t leader, int32_t step,
-                                  int64_t *elements);
+luo_status luo_spec_trade_between(const spec *s, const spec_move *move, int32_t leader,
+                                  int32_t step, int64_t *elements);
 /* What device dev gets of an operation's tensor of rows, x. */
 typedef struct spec_load {
     double factor;         /* over rows of equal experts; 1 where experts are cut */
@@ -264,9 +264,9 @@ luo_status luo_spec_load_here(const spec *s, int32_t layer, int32_t x, int32_t l
  * other loads. Owner: scratch. */
 luo_status luo_spec_load_places(spec *s, int32_t **out);
 /* Steps of a resolved move. */
-luo_status luo_spec_make_steps(spec *s, spec_move *m);
+luo_status luo_spec_make_steps(spec *s, spec_move *move);
 /* Position of a device in a step, -1: it takes no part. */
-int32_t luo_spec_take_part(const spec_step *t, int32_t dev);
+int32_t luo_spec_take_part(const spec_step *step, int32_t dev);
 static inline const spec_move *spec_move_of(const spec *s, int32_t op, int32_t length)
 {
     return &s->move[s->move_of[(int64_t)op * s->in->nlengths + length]];
@@ -294,7 +294,7 @@ typedef struct spec_slot_ref { /* slot of a role: item k of the device in a step
 luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,
                               luo_role *role, const spec_slot_ref **refs);
 /* Cells that a call of a bucket moves in each of its pieces: piece[k].count. */
-void luo_spec_count_pieces(const spec *s, const spec_bucket *b, const spec_item *it,
+void luo_spec_count_pieces(const spec *s, const spec_bucket *bucket, const spec_item *it,
                            luo_instr_piece *piece);
 /* Where the pieces of a role's calls lie on one of its devices: role->offset. refs: of emission.
  * Errors: LUO_ENOMEM. Owner: the arena of s. */

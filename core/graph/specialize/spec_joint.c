@@ -90,7 +90,7 @@ static luo_status segment_cost(const joiner *j, const luo_role *role, int32_t se
     return LUO_OK;
 }
 
-static luo_status fill_batch(joiner *j, batch_id id, luo_joint_batch *b)
+static luo_status fill_batch(joiner *j, batch_id id, luo_joint_batch *batch)
 {
     spec *s = j->s;
     const luo_pipe *pipe = &s->in->pipes[id.pipeline];
@@ -108,7 +108,7 @@ static luo_status fill_batch(joiner *j, batch_id id, luo_joint_batch *b)
         for (int32_t i = 0; i < phases; i++)
             LUO_TRY(segment_cost(j, role, seg + i, dev, &cost[i * S + k]));
     }
-    *b = (luo_joint_batch){S, station, cost, cost + S, cost + 2 * S};
+    *batch = (luo_joint_batch){S, station, cost, cost + S, cost + 2 * S};
     return LUO_OK;
 }
 
@@ -172,18 +172,18 @@ static luo_status write_tasks(joiner *j, int32_t station, const luo_joint_order 
     spec *s = j->s;
     const int32_t dev = j->dev_of[station];
     const luo_role *role = &j->in->role[j->in->role_of[s->index_of[dev]]];
-    luo_run_task *t = LUO_NEW_N(s->arena, luo_run_task, order->n + 2);
-    if (!t) return luo_err_nomem(s->err);
-    t[0] = (luo_run_task){0, -1};
+    luo_run_task *task = LUO_NEW_N(s->arena, luo_run_task, order->n + 2);
+    if (!task) return luo_err_nomem(s->err);
+    task[0] = (luo_run_task){0, -1};
     for (int32_t i = 0; i < order->n; i++) {
         const batch_id id = j->id[order->task[i].batch];
         const luo_pipe *pipe = &s->in->pipes[id.pipeline];
-        t[1 + i] = (luo_run_task){luo_spec_segment(j->in, s, dev, pipe->length[id.k],
-                                                   order->task[i].phase),
-                                  pipe->first + id.k};
+        task[1 + i] = (luo_run_task){
+            luo_spec_segment(j->in, s, dev, pipe->length[id.k], order->task[i].phase),
+            pipe->first + id.k};
     }
-    t[order->n + 1] = (luo_run_task){role->nseg - 1, -1};
-    *out = (spec_tasks){order->n + 2, t};
+    task[order->n + 1] = (luo_run_task){role->nseg - 1, -1};
+    *out = (spec_tasks){order->n + 2, task};
     return LUO_OK;
 }
 

@@ -20,21 +20,24 @@ static int32_t ranks_of(const luo_graph *graph)
     return graph->npipelines > 0 ? graph->context[0].c : 0;
 }
 
-static luo_status resolve(spec *s, spec_move *m)
+static luo_status resolve(spec *s, spec_move *move)
 {
-    if (m->src == m->dst) return LUO_OK;
-    luo_resolution *r = LUO_NEW(s->arena, luo_resolution);
-    if (!r) return luo_err_nomem(s->err);
-    m->resolution = r;
-    if (m->trade) {
-        LUO_TRY(luo_spec_resolve_trade(s, m, r));
-        return luo_spec_make_steps(s, m);
+    if (move->src == move->dst) return LUO_OK;
+    luo_resolution *resolution = LUO_NEW(s->arena, luo_resolution);
+    if (!resolution) return luo_err_nomem(s->err);
+    move->resolution = resolution;
+    if (move->trade) {
+        LUO_TRY(luo_spec_resolve_trade(s, move, resolution));
+        return luo_spec_make_steps(s, move);
     }
-    const luo_resolve_opts opts = {.planner = s->in->planner, .elem_bytes = m->elem_bytes,
-                                   .name = m->name, .ranks = ranks_of(s->g)};
-    LUO_TRY(luo_resolve(s->arena, luo_annset_get(s->g->set, m->src),
-                        luo_annset_get(s->g->set, m->dst), &m->shape, &opts, r, s->err));
-    return luo_spec_make_steps(s, m);
+    const luo_resolve_opts opts = {.planner = s->in->planner,
+                                   .elem_bytes = move->elem_bytes,
+                                   .name = move->name,
+                                   .ranks = ranks_of(s->g)};
+    LUO_TRY(luo_resolve(s->arena, luo_annset_get(s->g->set, move->src),
+                        luo_annset_get(s->g->set, move->dst), &move->shape, &opts, resolution,
+                        s->err));
+    return luo_spec_make_steps(s, move);
 }
 
 /* Shape of a Reshard's tensor: both ends cut the tokens alike. */
@@ -59,23 +62,23 @@ static bool says(const spec_move *m, uint8_t variant)
     return any;
 }
 
-/* Number of a move like m; *fresh: it was not there, and is what m is. */
-static luo_status intern_move(spec *s, const spec_move *m, int32_t *id, bool *fresh)
+/* Number of a move like move; *fresh: it was not there, and is what move is. */
+static luo_status intern_move(spec *s, const spec_move *move, int32_t *id, bool *fresh)
 {
-    int32_t key[6 + 2 * LUO_RANK_MAX] = {m->src, m->dst, (int32_t)m->elem_bytes,
-                                         m->per_micro_batch | m->trade << 1 | m->variant << 2,
-                                         m->shape.rank};
-    for (int32_t d = 0; d < m->shape.rank; d++) {
-        key[5 + 2 * d] = (int32_t)(uint32_t)m->shape.dim[d];
-        key[6 + 2 * d] = (int32_t)(m->shape.dim[d] >> 32);
+    int32_t key[6 + 2 * LUO_RANK_MAX] = {
+        move->src, move->dst, (int32_t)move->elem_bytes,
+        move->per_micro_batch | move->trade << 1 | move->variant << 2, move->shape.rank};
+    for (int32_t d = 0; d < move->shape.rank; d++) {
+        key[5 + 2 * d] = (int32_t)(uint32_t)move->shape.dim[d];
+        key[6 + 2 * d] = (int32_t)(move->shape.dim[d] >> 32);
     }
-    int32_t n_key = 5 + 2 * m->shape.rank;
-    if (m->layer >= 0) key[n_key++] = m->layer;
+    int32_t n_key = 5 + 2 * move->shape.rank;
+    if (move->layer >= 0) key[n_key++] = move->layer;
     *id = luo_intern_id(&s->move_key, key, n_key, fresh);
     if (*id < 0) return luo_err_nomem(s->err);
     if (!*fresh) return LUO_OK;
     if (!LUO_VEC_ROOM_IN(s->arena, s->move, *id, s->cap_move)) return luo_err_nomem(s->err);
-    s->move[*id] = *m;
+    s->move[*id] = *move;
     return LUO_OK;
 }
 
@@ -84,21 +87,24 @@ static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
     bool fresh;
     const luo_op *op = &s->g->op[o];
     const int32_t n = s->in->nlengths, x = op->in[0], y = op->out[0];
-    spec_move m = {.src = s->cut_ann[(int64_t)x * n + length],
-                   .dst = s->cut_ann[(int64_t)y * n + length],
-                   .from = spec_table_of(s, x, length), .to = spec_table_of(s, y, length),
-                   .name = op->name,
-                   .shape = shape_of(s, x, length), .elem_bytes = s->g->tensor[y].elem_bytes,
-                   .per_micro_batch = per_micro_batch(s, o),
-                   .trade = luo_spec_is_trade(op), .layer = -1,
-                   .tokens = s->in->lengths[length].tokens};
-    if (m.trade && s->in->load) m.layer = op->layer;
-    LUO_TRY(intern_move(s, &m, id, &fresh));
+    spec_move move = {.src = s->cut_ann[(int64_t)x * n + length],
+                      .dst = s->cut_ann[(int64_t)y * n + length],
+                      .from = spec_table_of(s, x, length),
+                      .to = spec_table_of(s, y, length),
+                      .name = op->name,
+                      .shape = shape_of(s, x, length),
+                      .elem_bytes = s->g->tensor[y].elem_bytes,
+                      .per_micro_batch = per_micro_batch(s, o),
+                      .trade = luo_spec_is_trade(op),
+                      .layer = -1,
+                      .tokens = s->in->lengths[length].tokens};
+    if (move.trade && s->in->load) move.layer = op->layer;
+    LUO_TRY(intern_move(s, &move, id, &fresh));
     if (fresh) LUO_TRY(resolve(s, &s->move[*id]));
     if (!says(&s->move[*id], op->variant)) return LUO_OK;
-    m = s->move[*id];
-    m.variant = op->variant;
-    LUO_TRY(intern_move(s, &m, id, &fresh));
+    move = s->move[*id];
+    move.variant = op->variant;
+    LUO_TRY(intern_move(s, &move, id, &fresh));
     return fresh ? luo_spec_make_steps(s, &s->move[*id]) : LUO_OK;
 }
 
@@ -111,13 +117,13 @@ static void number_exchanges(spec *s)
             const int64_t at = (int64_t)o * n + k;
             s->exchange_of[at] = -1;
             if (s->move_of[at] < 0) continue;
-            const spec_move *m = &s->move[s->move_of[at]];
-            if (k > 0 && !m->per_micro_batch) {
+            const spec_move *move = &s->move[s->move_of[at]];
+            if (k > 0 && !move->per_micro_batch) {
                 s->exchange_of[at] = s->exchange_of[at - k];
                 continue;
             }
-            if (m->nsteps) s->exchange_of[at] = s->nexchanges;
-            s->nexchanges += m->nsteps;
+            if (move->nsteps) s->exchange_of[at] = s->nexchanges;
+            s->nexchanges += move->nsteps;
         }
     }
 }
@@ -130,15 +136,18 @@ static luo_status list_exchanges(spec *s)
     if (!s->exchange) return luo_err_nomem(s->err);
     for (int64_t at = 0; at < (int64_t)s->g->nops * n; at++) {
         if (s->exchange_of[at] < 0) continue;
-        const spec_move *m = &s->move[s->move_of[at]];
-        const char *src = luo_annset_text(s->g->set, m->src);
-        const char *dst = luo_annset_text(s->g->set, m->dst);
+        const spec_move *move = &s->move[s->move_of[at]];
+        const char *src = luo_annset_text(s->g->set, move->src);
+        const char *dst = luo_annset_text(s->g->set, move->dst);
         if (!src || !dst) return luo_err_nomem(s->err);
-        for (int32_t k = 0; k < m->nsteps; k++)
-            s->exchange[s->exchange_of[at] + k] =
-                (luo_exchange){.op = (int32_t)(at / n), .step = k,
-                               .resolution = m->resolution, .src = src, .dst = dst,
-                               .shape = m->shape, .elem_bytes = m->elem_bytes};
+        for (int32_t k = 0; k < move->nsteps; k++)
+            s->exchange[s->exchange_of[at] + k] = (luo_exchange){.op = (int32_t)(at / n),
+                                                                 .step = k,
+                                                                 .resolution = move->resolution,
+                                                                 .src = src,
+                                                                 .dst = dst,
+                                                                 .shape = move->shape,
+                                                                 .elem_bytes = move->elem_bytes};
     }
     return LUO_OK;
 }

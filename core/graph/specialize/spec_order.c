@@ -35,9 +35,9 @@ typedef struct sorter {
 } sorter;
 
 /* Calls inside tasks stand where their units begin and end. */
-static bool is_once(const spec_bucket *b)
+static bool is_once(const spec_bucket *bucket)
 {
-    return b->phase == LUO_PHASE_PRE || b->phase == LUO_PHASE_POST;
+    return bucket->phase == LUO_PHASE_PRE || bucket->phase == LUO_PHASE_POST;
 }
 
 /* ---- knots ---- */
@@ -65,17 +65,17 @@ static bool same_cells(const luo_move *v, const luo_move *w)
 }
 
 /* Joins calls of a device that move the same cells of a part. Returns whether there are any. */
-static bool join_part(const sorter *w, const spec_part *p, int32_t *up)
+static bool join_part(const sorter *w, const spec_part *part, int32_t *up)
 {
-    const spec_move *m = spec_move_of(w->s, p->op, 0);
-    const spec_step *t = &m->step[p->step];
+    const spec_move *move = spec_move_of(w->s, part->op, 0);
+    const spec_step *step = &move->step[part->step];
     bool any = false;
-    for (int32_t i = 0; i < t->n; i++)
-        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++)
-            for (int32_t j = t->first[i]; j < k; j++) {
-                const int32_t a = t->item[j].call, b = t->item[k].call;
-                if (!same_cells(&m->resolution->moves.at[t->call[a].move],
-                                &m->resolution->moves.at[t->call[b].move]))
+    for (int32_t i = 0; i < step->n; i++)
+        for (int32_t k = step->first[i]; k < step->first[i + 1]; k++)
+            for (int32_t j = step->first[i]; j < k; j++) {
+                const int32_t a = step->item[j].call, b = step->item[k].call;
+                if (!same_cells(&move->resolution->moves.at[step->call[a].move],
+                                &move->resolution->moves.at[step->call[b].move]))
                     continue;
                 join(up, a, b);
                 any = true;
@@ -85,15 +85,16 @@ static bool join_part(const sorter *w, const spec_part *p, int32_t *up)
 
 /* up: by call of the bucket's step, the least one of its knot. Calls of all parts have the same
  * numbers. Steps of many parts are one and the same. */
-static void join_calls(sorter *w, const spec_bucket *b, int32_t *up)
+static void join_calls(sorter *w, const spec_bucket *bucket, int32_t *up)
 {
-    for (int32_t c = 0; c < b->step.ncalls; c++) up[c] = c;
-    for (int32_t k = 0; k < b->n; k++) {
-        const spec_step *t = &spec_move_of(w->s, b->part[k].op, 0)->step[b->part[k].step];
-        if (w->apart[t->id]) continue;
-        w->apart[t->id] = !join_part(w, &b->part[k], up);
+    for (int32_t c = 0; c < bucket->step.ncalls; c++) up[c] = c;
+    for (int32_t k = 0; k < bucket->n; k++) {
+        const spec_step *step =
+            &spec_move_of(w->s, bucket->part[k].op, 0)->step[bucket->part[k].step];
+        if (w->apart[step->id]) continue;
+        w->apart[step->id] = !join_part(w, &bucket->part[k], up);
     }
-    for (int32_t c = 0; c < b->step.ncalls; c++) up[c] = root_of(up, c);
+    for (int32_t c = 0; c < bucket->step.ncalls; c++) up[c] = root_of(up, c);
 }
 
 static luo_status grow(sorter *w)
@@ -102,20 +103,20 @@ static luo_status grow(sorter *w)
 }
 
 /* Of the device's calls, does this one begin a knot's part? */
-static bool begins(const spec_step *t, const int32_t *of, int32_t i, int32_t k)
+static bool begins(const spec_step *step, const int32_t *of, int32_t i, int32_t k)
 {
-    for (int32_t j = t->first[i]; j < k; j++)
-        if (of[t->item[j].call] == of[t->item[k].call]) return false;
+    for (int32_t j = step->first[i]; j < k; j++)
+        if (of[step->item[j].call] == of[step->item[k].call]) return false;
     return true;
 }
 
-static luo_status fill_knots(sorter *w, const spec_step *t, const int32_t *of, int32_t first)
+static luo_status fill_knots(sorter *w, const spec_step *step, const int32_t *of, int32_t first)
 {
     const spec *s = w->s;
-    for (int32_t i = 0; i < t->n; i++)
-        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++)
-            w->at[of[t->item[k].call]].ndev += begins(t, of, i, k);
-    for (int32_t c = 0; c < t->ncalls; c++) w->at[of[c]].ngroup++;
+    for (int32_t i = 0; i < step->n; i++)
+        for (int32_t k = step->first[i]; k < step->first[i + 1]; k++)
+            w->at[of[step->item[k].call]].ndev += begins(step, of, i, k);
+    for (int32_t c = 0; c < step->ncalls; c++) w->at[of[c]].ngroup++;
     for (int32_t k = first; k < w->n; k++) {
         knot *x = &w->at[k];
         x->dev = LUO_NEW_N(s->scratch, int32_t, x->ndev);
@@ -123,14 +124,14 @@ static luo_status fill_knots(sorter *w, const spec_step *t, const int32_t *of, i
         if (!x->dev || !x->group) return luo_err_nomem(s->err);
         x->ndev = x->ngroup = 0;
     }
-    for (int32_t i = 0; i < t->n; i++)
-        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++) {
-            knot *x = &w->at[of[t->item[k].call]];
-            if (begins(t, of, i, k)) x->dev[x->ndev++] = s->index_of[t->dev[i]];
+    for (int32_t i = 0; i < step->n; i++)
+        for (int32_t k = step->first[i]; k < step->first[i + 1]; k++) {
+            knot *x = &w->at[of[step->item[k].call]];
+            if (begins(step, of, i, k)) x->dev[x->ndev++] = s->index_of[step->dev[i]];
         }
-    for (int32_t c = 0; c < t->ncalls; c++) {
+    for (int32_t c = 0; c < step->ncalls; c++) {
         knot *x = &w->at[of[c]];
-        x->group[x->ngroup++] = t->call[c].group;
+        x->group[x->ngroup++] = step->call[c].group;
     }
     return LUO_OK;
 }
@@ -138,21 +139,21 @@ static luo_status fill_knots(sorter *w, const spec_step *t, const int32_t *of, i
 static luo_status make_knots(sorter *w, int32_t b)
 {
     const spec *s = w->s;
-    const spec_step *t = &s->bucket[b].step;
+    const spec_step *step = &s->bucket[b].step;
     const int32_t first = w->first_of[b] = w->n;
-    int32_t *up = LUO_NEW_N(s->scratch, int32_t, t->ncalls);
-    int32_t *of = LUO_NEW_N(s->scratch, int32_t, t->ncalls);
+    int32_t *up = LUO_NEW_N(s->scratch, int32_t, step->ncalls);
+    int32_t *of = LUO_NEW_N(s->scratch, int32_t, step->ncalls);
     if (!up || !of) return luo_err_nomem(s->err);
     join_calls(w, &s->bucket[b], up);
-    for (int32_t c = 0; c < t->ncalls; c++) {
+    for (int32_t c = 0; c < step->ncalls; c++) {
         if (up[c] != c) continue;
         LUO_TRY(grow(w));
         of[c] = w->n;
         w->at[w->n++] = (knot){.bucket = b};
     }
-    for (int32_t c = 0; c < t->ncalls; c++) of[c] = of[up[c]];
+    for (int32_t c = 0; c < step->ncalls; c++) of[c] = of[up[c]];
     w->knot_of[b] = of;
-    return fill_knots(w, t, of, first);
+    return fill_knots(w, step, of, first);
 }
 
 /* ---- what comes before what ---- */
@@ -175,8 +176,8 @@ static luo_status map_parts(sorter *w)
     for (int32_t i = 0; i < s->nexchanges; i++) w->bucket_of[i] = -1;
     for (int32_t b = 0; b < s->nbuckets; b++)
         for (int32_t k = 0; k < s->bucket[b].n; k++) {
-            const spec_part *p = &s->bucket[b].part[k];
-            w->bucket_of[s->exchange_of[(int64_t)p->op * s->in->nlengths] + p->step] = b;
+            const spec_part *part = &s->bucket[b].part[k];
+            w->bucket_of[s->exchange_of[(int64_t)part->op * s->in->nlengths] + part->step] = b;
         }
     return LUO_OK;
 }
@@ -185,12 +186,12 @@ static luo_status map_parts(sorter *w)
 static luo_status find_before(sorter *w, knot *x, int32_t *seen, int32_t mark)
 {
     const spec *s = w->s;
-    const spec_bucket *b = &s->bucket[x->bucket];
+    const spec_bucket *bucket = &s->bucket[x->bucket];
     int32_t room = 0;
-    for (int32_t k = 0; k < b->n; k++) {
-        const spec_part *p = &b->part[k];
-        for (int32_t j = 0; j < p->step; j++) {
-            const int32_t e = s->exchange_of[(int64_t)p->op * s->in->nlengths] + j;
+    for (int32_t k = 0; k < bucket->n; k++) {
+        const spec_part *part = &bucket->part[k];
+        for (int32_t j = 0; j < part->step; j++) {
+            const int32_t e = s->exchange_of[(int64_t)part->op * s->in->nlengths] + j;
             const int32_t o = w->bucket_of[e];
             if (o < 0 || seen[o] == mark) continue;
             seen[o] = mark;
@@ -246,36 +247,36 @@ static luo_status time_of(const sorter *w, const spec_item *it, times *t)
 /* A device makes its calls of a knot one after another: the busiest device counts. */
 static void time_part(const sorter *w, int32_t b, const times *of, int32_t i, int32_t first)
 {
-    const spec_step *t = &w->s->bucket[b].step;
-    const int32_t *knot_of = w->knot_of[b], id = knot_of[t->item[first].call];
+    const spec_step *step = &w->s->bucket[b].step;
+    const int32_t *knot_of = w->knot_of[b], id = knot_of[step->item[first].call];
     int64_t fixed = 0, moving = 0;
-    luo_lane_call *x = &w->call[id];
-    for (int32_t k = first; k < t->first[i + 1]; k++) {
-        const times *c = &of[t->item[k].call];
-        if (knot_of[t->item[k].call] != id) continue;
+    luo_lane_call *call = &w->call[id];
+    for (int32_t k = first; k < step->first[i + 1]; k++) {
+        const times *c = &of[step->item[k].call];
+        if (knot_of[step->item[k].call] != id) continue;
         fixed += c->fixed;
         moving += c->moving;
-        if (c->link > x->link) x->link = c->link;
+        if (c->link > call->link) call->link = c->link;
     }
-    if (fixed > x->fixed) x->fixed = fixed;
-    if (moving > x->moving) x->moving = moving;
+    if (fixed > call->fixed) call->fixed = fixed;
+    if (moving > call->moving) call->moving = moving;
 }
 
 static luo_status time_bucket(sorter *w, int32_t b)
 {
     const spec *s = w->s;
-    const spec_step *t = &s->bucket[b].step;
-    times *of = LUO_NEW_N(s->scratch, times, t->ncalls);
-    bool *known = LUO_NEW_N(s->scratch, bool, t->ncalls);
+    const spec_step *step = &s->bucket[b].step;
+    times *of = LUO_NEW_N(s->scratch, times, step->ncalls);
+    bool *known = LUO_NEW_N(s->scratch, bool, step->ncalls);
     if (!of || !known) return luo_err_nomem(s->err);
-    for (int32_t k = 0; k < t->first[t->n]; k++) {
-        const int32_t c = t->item[k].call;
-        if (!known[c]) LUO_TRY(time_of(w, &t->item[k], &of[c]));
+    for (int32_t k = 0; k < step->first[step->n]; k++) {
+        const int32_t c = step->item[k].call;
+        if (!known[c]) LUO_TRY(time_of(w, &step->item[k], &of[c]));
         known[c] = true;
     }
-    for (int32_t i = 0; i < t->n; i++)
-        for (int32_t k = t->first[i]; k < t->first[i + 1]; k++)
-            if (begins(t, w->knot_of[b], i, k)) time_part(w, b, of, i, k);
+    for (int32_t i = 0; i < step->n; i++)
+        for (int32_t k = step->first[i]; k < step->first[i + 1]; k++)
+            if (begins(step, w->knot_of[b], i, k)) time_part(w, b, of, i, k);
     return LUO_OK;
 }
 
@@ -283,27 +284,27 @@ static luo_status time_bucket(sorter *w, int32_t b)
 static int64_t ready_of(const sorter *w, const knot *x)
 {
     const spec *s = w->s;
-    const spec_bucket *b = &s->bucket[x->bucket];
+    const spec_bucket *bucket = &s->bucket[x->bucket];
     int64_t latest = 0;
     int32_t last = -1;
     for (int32_t i = 0; w->estimated && i < x->ndev; i++) {
         const int32_t p = s->pipe_of[s->dev[x->dev[i]]];
         if (p < 0 || w->dates.of_pipe[p] == last) continue;
         last = w->dates.of_pipe[p];
-        for (int32_t k = 0; k < b->n; k++) {
-            const int64_t t = ns_of(w->dates.done[last][b->part[k].ready]);
+        for (int32_t k = 0; k < bucket->n; k++) {
+            const int64_t t = ns_of(w->dates.done[last][bucket->part[k].ready]);
             if (t > latest) latest = t;
         }
     }
-    for (int32_t k = 0; !w->estimated && k < b->n; k++)
-        if (b->part[k].ready > latest) latest = b->part[k].ready;
+    for (int32_t k = 0; !w->estimated && k < bucket->n; k++)
+        if (bucket->part[k].ready > latest) latest = bucket->part[k].ready;
     return latest;
 }
 
 /* Does it sum over two stages, for a tied table? */
-static bool joins_stages(const spec *s, const spec_bucket *b)
+static bool joins_stages(const spec *s, const spec_bucket *bucket)
 {
-    const luo_op *op = &s->g->op[b->part[0].op];
+    const luo_op *op = &s->g->op[bucket->part[0].op];
     return luo_annset_get(s->g->set, s->g->tensor[op->in[0]].ann)->u > s->in->npipelines;
 }
 
@@ -317,8 +318,9 @@ static void put_off(sorter *w)
         all += w->call[i].fixed + w->call[i].moving;
     }
     for (int32_t i = 0; i < w->n; i++) {
-        const spec_bucket *b = &w->s->bucket[w->at[i].bucket];
-        if (b->phase == LUO_PHASE_POST && joins_stages(w->s, b)) w->call[i].ready = latest + all;
+        const spec_bucket *bucket = &w->s->bucket[w->at[i].bucket];
+        if (bucket->phase == LUO_PHASE_POST && joins_stages(w->s, bucket))
+            w->call[i].ready = latest + all;
     }
 }
 
@@ -335,11 +337,13 @@ static luo_status estimate(sorter *w)
     for (int32_t i = 0; i < w->n; i++) {
         const knot *x = &w->at[i];
         const spec_bucket *b = &s->bucket[x->bucket];
-        luo_lane_call *c = &w->call[i];
-        c->ndev = x->ndev, c->dev = x->dev;
-        c->ngroup = x->ngroup, c->group = x->group;
-        if (b->phase == LUO_PHASE_PRE) c->rank = b->part[0].ready; /* what is used first */
-        else c->ready = ready_of(w, x);
+        luo_lane_call *call = &w->call[i];
+        call->ndev = x->ndev, call->dev = x->dev;
+        call->ngroup = x->ngroup, call->group = x->group;
+        if (b->phase == LUO_PHASE_PRE)
+            call->rank = b->part[0].ready; /* what is used first */
+        else
+            call->ready = ready_of(w, x);
     }
     return LUO_OK;
 }
@@ -385,14 +389,15 @@ static luo_status schedule(sorter *w, int32_t post)
         call[i].before = x->before;
         call[i].nbefore = x->nbefore;
     }
-    luo_timetable t;
+    luo_timetable timetable;
     const int32_t lanes = s->in->dp_lanes ? s->in->dp_lanes : 1;
-    LUO_TRY(luo_lanes_schedule(s->scratch, call, n, s->ndev, s->group_key.n, lanes, &t, s->err));
+    LUO_TRY(luo_lanes_schedule(s->scratch, call, n, s->ndev, s->group_key.n, lanes, &timetable,
+                               s->err));
     for (int32_t i = 0; i < n; i++) {
-        w->lane[of[i]] = t.lane[i];
-        t.order[i] = of[t.order[i]];
+        w->lane[of[i]] = timetable.lane[i];
+        timetable.order[i] = of[timetable.order[i]];
     }
-    w->order[post] = t.order;
+    w->order[post] = timetable.order;
     w->norder[post] = n;
     return LUO_OK;
 }
@@ -402,12 +407,12 @@ static int32_t turns_of(const sorter *w, int32_t x, int32_t k, spec_turn *turn)
 {
     const spec *s = w->s;
     const int32_t b = w->at[x].bucket;
-    const spec_step *t = &s->bucket[b].step;
-    const int32_t i = luo_spec_take_part(t, s->dev[w->at[x].dev[k]]);
+    const spec_step *step = &s->bucket[b].step;
+    const int32_t i = luo_spec_take_part(step, s->dev[w->at[x].dev[k]]);
     int32_t n = 0;
-    for (int32_t j = t->first[i]; j < t->first[i + 1]; j++)
-        if (w->knot_of[b][t->item[j].call] == x)
-            turn[n++] = (spec_turn){b, j - t->first[i], w->lane[x][k]};
+    for (int32_t j = step->first[i]; j < step->first[i + 1]; j++)
+        if (w->knot_of[b][step->item[j].call] == x)
+            turn[n++] = (spec_turn){b, j - step->first[i], w->lane[x][k]};
     return n;
 }
 
@@ -419,11 +424,11 @@ static luo_status take_turns(sorter *w)
     int32_t *at = LUO_NEW_N(s->scratch, int32_t, s->ndev);
     if (!s->first_turn || !at) return luo_err_nomem(s->err);
     for (int32_t b = 0; b < s->nbuckets; b++) {
-        const spec_step *t = &s->bucket[b].step;
+        const spec_step *step = &s->bucket[b].step;
         if (!is_once(&s->bucket[b])) continue;
-        for (int32_t i = 0; i < t->n; i++)
-            s->first_turn[s->index_of[t->dev[i]] + 1] += t->first[i + 1] - t->first[i];
-        total += t->first[t->n];
+        for (int32_t i = 0; i < step->n; i++)
+            s->first_turn[s->index_of[step->dev[i]] + 1] += step->first[i + 1] - step->first[i];
+        total += step->first[step->n];
     }
     for (int32_t d = 0; d < s->ndev; d++) s->first_turn[d + 1] += s->first_turn[d];
     s->turn = LUO_NEW_N(s->arena, spec_turn, total);

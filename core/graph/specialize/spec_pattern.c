@@ -30,49 +30,49 @@ struct luo_patterns {
 
 /* ---- the set ---- */
 
-static luo_status empty(luo_patterns *p)
+static luo_status empty(luo_patterns *patterns)
 {
-    luo_arena_free(p->arena);
-    p->arena = luo_arena_new(1 << 16);
-    p->at = NULL;
-    p->graph = NULL;
-    p->n = p->room = p->ngraph = 0;
-    luo_intern_init(&p->key, p->arena);
-    luo_intern_init(&p->part, p->arena);
-    return p->arena ? LUO_OK : LUO_ENOMEM;
+    luo_arena_free(patterns->arena);
+    patterns->arena = luo_arena_new(1 << 16);
+    patterns->at = NULL;
+    patterns->graph = NULL;
+    patterns->n = patterns->room = patterns->ngraph = 0;
+    luo_intern_init(&patterns->key, patterns->arena);
+    luo_intern_init(&patterns->part, patterns->arena);
+    return patterns->arena ? LUO_OK : LUO_ENOMEM;
 }
 
 luo_status luo_patterns_open(luo_arena *arena, size_t bytes, luo_patterns **out, luo_err *err)
 {
-    luo_patterns *p = LUO_NEW(arena, luo_patterns);
-    if (!p || empty(p) != LUO_OK) return luo_err_nomem(err);
-    p->bytes = bytes;
-    *out = p;
+    luo_patterns *patterns = LUO_NEW(arena, luo_patterns);
+    if (!patterns || empty(patterns) != LUO_OK) return luo_err_nomem(err);
+    patterns->bytes = bytes;
+    *out = patterns;
     return LUO_OK;
 }
 
-void luo_patterns_free(luo_patterns *p)
+void luo_patterns_free(luo_patterns *patterns)
 {
-    if (p) luo_arena_free(p->arena);
+    if (patterns) luo_arena_free(patterns->arena);
 }
 
-void luo_patterns_forget(luo_patterns *p)
+void luo_patterns_forget(luo_patterns *patterns)
 {
-    if (!p) return;
-    luo_arena_free(p->arena);
-    p->arena = NULL;
-    p->ngraph = 0; /* of no graph: emptied before the next role */
+    if (!patterns) return;
+    luo_arena_free(patterns->arena);
+    patterns->arena = NULL;
+    patterns->ngraph = 0; /* of no graph: emptied before the next role */
 }
 
-size_t luo_patterns_bytes(const luo_patterns *p)
+size_t luo_patterns_bytes(const luo_patterns *patterns)
 {
-    return p && p->arena ? luo_arena_used(p->arena) : 0;
+    return patterns && patterns->arena ? luo_arena_used(patterns->arena) : 0;
 }
 
-void luo_patterns_count(const luo_patterns *p, int64_t *emitted, int64_t *bound)
+void luo_patterns_count(const luo_patterns *patterns, int64_t *emitted, int64_t *bound)
 {
-    *emitted = p->emitted;
-    *bound = p->bound;
+    *emitted = patterns->emitted;
+    *bound = patterns->bound;
 }
 
 static void *copy(luo_arena *arena, const void *from, int32_t n, size_t bytes)
@@ -82,9 +82,9 @@ static void *copy(luo_arena *arena, const void *from, int32_t n, size_t bytes)
     return at;
 }
 
-static bool is_full(const luo_patterns *p)
+static bool is_full(const luo_patterns *patterns)
 {
-    return luo_patterns_bytes(p) >= p->bytes;
+    return luo_patterns_bytes(patterns) >= patterns->bytes;
 }
 
 /* ---- what tells patterns apart ---- */
@@ -121,21 +121,21 @@ static int32_t code_of(const spec_item *it)
 }
 
 /* The items of the device in a step: *n of them. */
-static const spec_item *items_of(const emitter *e, const spec_step *t, int32_t *n)
+static const spec_item *items_of(const emitter *e, const spec_step *step, int32_t *n)
 {
-    const int32_t i = luo_spec_take_part(t, e->dev);
-    *n = i < 0 ? 0 : t->first[i + 1] - t->first[i];
-    return i < 0 ? NULL : &t->item[t->first[i]];
+    const int32_t i = luo_spec_take_part(step, e->dev);
+    *n = i < 0 ? 0 : step->first[i + 1] - step->first[i];
+    return i < 0 ? NULL : &step->item[step->first[i]];
 }
 
 /* What the device does in the steps of a move. */
-static int32_t part_id(key *k, const spec_move *m)
+static int32_t part_id(key *k, const spec_move *move)
 {
     key part = {.e = k->e};
-    add(&part, m->has_messages);
-    for (int32_t t = 0; t < m->nsteps; t++) {
+    add(&part, move->has_messages);
+    for (int32_t t = 0; t < move->nsteps; t++) {
         int32_t n;
-        const spec_item *it = items_of(k->e, &m->step[t], &n);
+        const spec_item *it = items_of(k->e, &move->step[t], &n);
         add(&part, -1);
         for (int32_t x = 0; x < n; x++) add(&part, code_of(&it[x]));
     }
@@ -156,8 +156,8 @@ static void add_tensors(key *k)
 {
     const int32_t n = k->e->s->g->ntensors;
     for (int32_t x = 0, bits = 0; x < n; x++) {
-        const spec_dims *d = luo_spec_held(k->e, x);
-        bits |= (!d ? 0 : d->volume ? 2 : 1) << 2 * (x % 8);
+        const spec_dims *dims = luo_spec_held(k->e, x);
+        bits |= (!dims ? 0 : dims->volume ? 2 : 1) << 2 * (x % 8);
         if (x % 8 < 7 && x < n - 1) continue;
         add(k, bits);
         bits = 0;
@@ -184,9 +184,9 @@ static void add_calls(key *k)
     int32_t n;
     for (int32_t o = 0; o < s->g->nops; o++) {
         if (s->g->op[o].kind != LUO_OP_RESHARD || is_in_task(s, o)) continue;
-        const spec_move *m = spec_move_of(s, o, k->e->length);
-        for (int32_t t = 0; t < m->nsteps; t++) {
-            const spec_item *it = items_of(k->e, &m->step[t], &n);
+        const spec_move *move = spec_move_of(s, o, k->e->length);
+        for (int32_t t = 0; t < move->nsteps; t++) {
+            const spec_item *it = items_of(k->e, &move->step[t], &n);
             for (int32_t x = 0; x < n; x++)
                 if (it[x].kind == LUO_INSTR_COLLECTIVE) add_group(k, it[x].slot.group);
         }
@@ -203,12 +203,13 @@ static void add_calls(key *k)
 }
 
 /* Pipelines without a batch fall away, so that the number of one says little. */
-static void add_layout(key *k, const luo_context *x)
+static void add_layout(key *k, const luo_context *context)
 {
-    add(k, x->c);
-    add(k, x->inner);
-    add(k, x->zigzag);
-    for (int32_t r = 0; r < x->c; r++) add(k, x->share ? (int32_t)x->share[r] : 1);
+    add(k, context->c);
+    add(k, context->inner);
+    add(k, context->zigzag);
+    for (int32_t r = 0; r < context->c; r++)
+        add(k, context->share ? (int32_t)context->share[r] : 1);
 }
 
 /* Where sequences are cut, what a device does depends on its part and its pipeline. */
@@ -226,33 +227,34 @@ static void add_place(key *k, int32_t n)
 }
 
 /* Length of segment i: those of a task follow each other length by length. */
-static int32_t length_of(const spec_lengths *l, int32_t i, int32_t nseg)
+static int32_t length_of(const spec_lengths *lengths, int32_t i, int32_t nseg)
 {
     const int32_t inside = nseg - 2;
-    if (l->n == 0) return 0;
-    return l->at[i == 0 || i > inside ? 0 : (i - 1) / (inside / l->n)];
+    if (lengths->n == 0) return 0;
+    return lengths->at[i == 0 || i > inside ? 0 : (i - 1) / (inside / lengths->n)];
 }
 
-luo_status luo_spec_find_pattern(emitter *e, const spec_lengths *l, int32_t *id)
+luo_status luo_spec_find_pattern(emitter *e, const spec_lengths *lengths, int32_t *id)
 {
     spec *s = e->s;
-    luo_patterns *p = s->patterns;
+    luo_patterns *patterns = s->patterns;
     key k = {.e = e,
              .part_of = LUO_NEW_N(s->scratch, int32_t, s->move_key.n),
              .group_of = LUO_NEW_N(s->scratch, int32_t, s->group_key.n)};
     if (!k.part_of || !k.group_of) return luo_err_nomem(s->err);
-    add_place(&k, l->n);
-    e->length = length_of(l, 0, 0);
+    add_place(&k, lengths->n);
+    e->length = length_of(lengths, 0, 0);
     add_calls(&k);
     add_length(&k, true);
-    for (int32_t i = 1; i < l->n; i++) {
-        e->length = l->at[i];
+    for (int32_t i = 1; i < lengths->n; i++) {
+        e->length = lengths->at[i];
         add_length(&k, false);
     }
-    e->length = length_of(l, 0, 0);
-    *id = e->failed ? -1 : luo_intern_id(&p->key, k.at, k.n, NULL);
-    if (*id < 0 || !LUO_VEC_ROOM_IN(p->arena, p->at, *id, p->room)) return luo_err_nomem(s->err);
-    while (p->n <= *id) p->at[p->n++] = (pattern){0};
+    e->length = length_of(lengths, 0, 0);
+    *id = e->failed ? -1 : luo_intern_id(&patterns->key, k.at, k.n, NULL);
+    if (*id < 0 || !LUO_VEC_ROOM_IN(patterns->arena, patterns->at, *id, patterns->room))
+        return luo_err_nomem(s->err);
+    while (patterns->n <= *id) patterns->at[patterns->n++] = (pattern){0};
     return LUO_OK;
 }
 
@@ -269,34 +271,34 @@ static void add_op(key *k, const luo_op *op)
     for (int32_t i = 0; i < op->nout; i++) add(k, op->out[i]);
 }
 
-static void add_class(key *k, const spec_class *c)
+static void add_class(key *k, const spec_class *class)
 {
     const spec *s = k->e->s;
-    add(k, c->S);
-    add(k, c->v);
+    add(k, class->S);
+    add(k, class->v);
     for (int32_t o = 0; o < s->g->nops; o++) {
-        add(k, c->vs_in[o]);
-        add(k, c->vs_out[o]);
+        add(k, class->vs_in[o]);
+        add(k, class->vs_out[o]);
     }
-    for (int32_t l = 0; l < s->nlayers; l++) add(k, c->full[l] + 2 * c->selective[l]);
+    for (int32_t l = 0; l < s->nlayers; l++) add(k, class->full[l] + 2 * class->selective[l]);
 }
 
-static void add_bucket(key *k, const spec_bucket *b)
+static void add_bucket(key *k, const spec_bucket *bucket)
 {
-    add(k, b->phase);
-    add(k, b->after);
-    add(k, b->unit);
-    add(k, b->unit_back);
-    add(k, b->n);
-    for (int32_t i = 0; i < b->n; i++) {
-        add(k, b->part[i].op);
-        add(k, b->part[i].step);
+    add(k, bucket->phase);
+    add(k, bucket->after);
+    add(k, bucket->unit);
+    add(k, bucket->unit_back);
+    add(k, bucket->n);
+    for (int32_t i = 0; i < bucket->n; i++) {
+        add(k, bucket->part[i].op);
+        add(k, bucket->part[i].step);
     }
 }
 
 luo_status luo_spec_begin_patterns(spec *s)
 {
-    luo_patterns *p = s->patterns;
+    luo_patterns *patterns = s->patterns;
     emitter e = {.s = s};
     key k = {.e = &e};
     const size_t mark = luo_arena_mark(s->scratch);
@@ -307,10 +309,12 @@ luo_status luo_spec_begin_patterns(spec *s)
     for (int32_t i = 0; i < s->nclasses; i++) add_class(&k, &s->cls[i]);
     for (int32_t b = 0; b < s->nbuckets; b++) add_bucket(&k, &s->bucket[b]);
     const size_t bytes = (size_t)k.n * sizeof *k.at;
-    const bool same = p->arena && p->ngraph == k.n && memcmp(p->graph, k.at, bytes) == 0;
-    if (!e.failed && (is_full(p) || !same)) {
-        e.failed = empty(p) != LUO_OK || !(p->graph = copy(p->arena, k.at, k.n, sizeof *k.at));
-        p->ngraph = k.n;
+    const bool same =
+        patterns->arena && patterns->ngraph == k.n && memcmp(patterns->graph, k.at, bytes) == 0;
+    if (!e.failed && (is_full(patterns) || !same)) {
+        e.failed = empty(patterns) != LUO_OK ||
+                   !(patterns->graph = copy(patterns->arena, k.at, k.n, sizeof *k.at));
+        patterns->ngraph = k.n;
     }
     luo_arena_reset(s->scratch, mark);
     return e.failed ? luo_err_nomem(s->err) : LUO_OK;
@@ -318,12 +322,12 @@ luo_status luo_spec_begin_patterns(spec *s)
 
 /* ---- keeping ---- */
 
-static origin origin_of(const emitter *e, const luo_instr *i, const spec_slot_ref *refs)
+static origin origin_of(const emitter *e, const luo_instr *instr, const spec_slot_ref *refs)
 {
     const spec *s = e->s;
-    origin from = {0, i->slot >= 0 ? refs[i->slot].item : -1};
-    if (i->op >= s->g->nops || s->g->op[i->op].kind != LUO_OP_RESHARD) return from;
-    from.step = i->exchange - s->exchange_of[(int64_t)i->op * s->in->nlengths + e->length];
+    origin from = {0, instr->slot >= 0 ? refs[instr->slot].item : -1};
+    if (instr->op >= s->g->nops || s->g->op[instr->op].kind != LUO_OP_RESHARD) return from;
+    from.step = instr->exchange - s->exchange_of[(int64_t)instr->op * s->in->nlengths + e->length];
     return from;
 }
 
@@ -364,68 +368,69 @@ static luo_instr *copy_instr(luo_arena *arena, const luo_role *role, int64_t nop
     return *piece ? at : NULL;
 }
 
-luo_status luo_spec_keep_pattern(emitter *e, int32_t id, const spec_lengths *l,
+luo_status luo_spec_keep_pattern(emitter *e, int32_t id, const spec_lengths *lengths,
                                  const luo_role *role, const spec_slot_ref *refs)
 {
-    luo_patterns *p = e->s->patterns;
-    p->emitted++;
-    if (is_full(p)) return LUO_OK;
+    luo_patterns *patterns = e->s->patterns;
+    patterns->emitted++;
+    if (is_full(patterns)) return LUO_OK;
     pattern x = {.role = *role};
     luo_instr_piece *piece;
-    origin *from = LUO_NEW_N(p->arena, origin, role->ninstr);
-    x.born = copy(p->arena, e->born, role->nbuf, sizeof *e->born);
-    x.role.seg = copy(p->arena, role->seg, role->nseg, sizeof *role->seg);
+    origin *from = LUO_NEW_N(patterns->arena, origin, role->ninstr);
+    x.born = copy(patterns->arena, e->born, role->nbuf, sizeof *e->born);
+    x.role.seg = copy(patterns->arena, role->seg, role->nseg, sizeof *role->seg);
     for (int32_t i = 0; i < role->ninstr; i++)
         x.noperands += role->instr[i].nin + role->instr[i].nout + role->instr[i].ndep;
-    x.role.instr = copy_instr(p->arena, role, x.noperands, &piece);
+    x.role.instr = copy_instr(patterns->arena, role, x.noperands, &piece);
     if (!from || !x.born || !x.role.seg || !x.role.instr) return luo_err_nomem(e->s->err);
     for (int32_t g = 0; g < role->nseg; g++) {
-        e->length = length_of(l, g, role->nseg);
+        e->length = length_of(lengths, g, role->nseg);
         for (int32_t i = role->seg[g].first; i < role->seg[g].first + role->seg[g].n; i++)
             from[i] = origin_of(e, &role->instr[i], refs);
     }
     x.origin = from;
-    p->at[id] = x;
+    patterns->at[id] = x;
     return LUO_OK;
 }
 
 /* ---- binding ---- */
 
 /* What moves on this device; what stays on it is its last item. */
-static const spec_item *bind_item(emitter *e, luo_instr *i, const spec_step *t, int32_t item)
+static const spec_item *bind_item(emitter *e, luo_instr *instr, const spec_step *step, int32_t item)
 {
     int32_t n;
-    const spec_item *it = items_of(e, t, &n);
+    const spec_item *it = items_of(e, step, &n);
     it += item < 0 ? n - 1 : item;
-    i->bytes = it->bytes;
-    i->v = it->v;
-    i->variant = it->variant;
+    instr->bytes = it->bytes;
+    instr->v = it->v;
+    instr->variant = it->variant;
     if (item < 0)
-        i->cost = (luo_cost_key){LUO_COST_STREAM, {2 * it->bytes}};
+        instr->cost = (luo_cost_key){LUO_COST_STREAM, {2 * it->bytes}};
     else
-        i->slot = luo_spec_slot(e, t, item);
+        instr->slot = luo_spec_slot(e, step, item);
     return it;
 }
 
 /* piece: of the role. */
-static void bind_instr(emitter *e, luo_instr *i, const origin *from, luo_instr_piece *piece)
+static void bind_instr(emitter *e, luo_instr *instr, const origin *from, luo_instr_piece *piece)
 {
     const spec *s = e->s;
-    const luo_op *op = i->op < s->g->nops ? &s->g->op[i->op] : NULL;
+    const luo_op *op = instr->op < s->g->nops ? &s->g->op[instr->op] : NULL;
     if (!op) {
-        const spec_bucket *b = &s->bucket[i->op - s->g->nops];
-        i->exchange = b->exchange;
-        luo_spec_count_pieces(s, b, bind_item(e, i, &b->step, from->item), piece + i->first_piece);
+        const spec_bucket *bucket = &s->bucket[instr->op - s->g->nops];
+        instr->exchange = bucket->exchange;
+        luo_spec_count_pieces(s, bucket, bind_item(e, instr, &bucket->step, from->item),
+                              piece + instr->first_piece);
     } else if (op->kind == LUO_OP_RESHARD) {
-        const int64_t at = (int64_t)i->op * s->in->nlengths + e->length;
-        i->exchange = s->exchange_of[at] + from->step;
-        bind_item(e, i, &s->move[s->move_of[at]].step[from->step], from->item);
+        const int64_t at = (int64_t)instr->op * s->in->nlengths + e->length;
+        instr->exchange = s->exchange_of[at] + from->step;
+        bind_item(e, instr, &s->move[s->move_of[at]].step[from->step], from->item);
     } else if (op->kind == LUO_OP_PLACEHOLDER) {
-        i->bytes = luo_spec_loaded(e, i->op);
+        instr->bytes = luo_spec_loaded(e, instr->op);
     } else {
-        i->cost = (luo_cost_key){0};
-        i->flops = 0;
-        luo_spec_cost(s, i->op, e->length, e->dev, i);
+        instr->cost = (luo_cost_key){0};
+        instr->flops = 0;
+        luo_spec_cost(s, instr->op, e->length, e->dev, instr);
     }
 }
 
@@ -437,11 +442,11 @@ static void bind_segment(emitter *e, const pattern *p, luo_segment *seg, luo_ins
         bind_instr(e, &instr[i], &p->origin[i], piece);
 }
 
-static luo_buffer *bind_buffers(emitter *e, const pattern *p, const spec_lengths *l)
+static luo_buffer *bind_buffers(emitter *e, const pattern *p, const spec_lengths *lengths)
 {
     luo_buffer *buf = luo_arena_alloc(e->s->arena, (size_t)p->role.nbuf * sizeof *buf);
     for (int32_t b = 0; buf && b < p->role.nbuf; b++) {
-        e->length = l->n ? l->at[p->born[b].position] : 0;
+        e->length = lengths->n ? lengths->at[p->born[b].position] : 0;
         const emit_born *born = &p->born[b];
         buf[b] = born->between ? luo_spec_describe_between(e, born->tensor, born->between - 1)
                                : luo_spec_describe(e, born->tensor);
@@ -450,8 +455,8 @@ static luo_buffer *bind_buffers(emitter *e, const pattern *p, const spec_lengths
     return buf;
 }
 
-luo_status luo_spec_bind_pattern(emitter *e, int32_t id, const spec_lengths *l, luo_role *role,
-                                 const spec_slot_ref **refs, bool *bound)
+luo_status luo_spec_bind_pattern(emitter *e, int32_t id, const spec_lengths *lengths,
+                                 luo_role *role, const spec_slot_ref **refs, bool *bound)
 {
     spec *s = e->s;
     const pattern *p = &s->patterns->at[id];
@@ -460,10 +465,10 @@ luo_status luo_spec_bind_pattern(emitter *e, int32_t id, const spec_lengths *l, 
     luo_instr_piece *piece;
     luo_instr *instr = copy_instr(s->arena, &p->role, p->noperands, &piece);
     luo_segment *seg = copy(s->arena, p->role.seg, p->role.nseg, sizeof *seg);
-    luo_buffer *buf = bind_buffers(e, p, l);
+    luo_buffer *buf = bind_buffers(e, p, lengths);
     if (!instr || !seg || !buf) return luo_err_nomem(s->err);
     for (int32_t g = 0; g < p->role.nseg; g++) {
-        e->length = length_of(l, g, p->role.nseg);
+        e->length = length_of(lengths, g, p->role.nseg);
         bind_segment(e, p, &seg[g], instr, piece);
     }
     *role = p->role;

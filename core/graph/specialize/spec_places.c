@@ -6,30 +6,32 @@
 enum { TASKS = 2 }; /* lists of a class: of F, of B */
 
 /* An operation that crosses from one virtual stage to another belongs to both. */
-static int32_t places_of(const spec_class *c, int32_t o, int32_t at[2])
+static int32_t places_of(const spec_class *class, int32_t o, int32_t at[2])
 {
     int32_t n = 0;
-    if (c->vs_in[o] >= 0) at[n++] = c->vs_in[o];
-    if (c->vs_out[o] >= 0 && c->vs_out[o] != c->vs_in[o]) at[n++] = c->vs_out[o];
+    if (class->vs_in[o] >= 0) at[n++] = class->vs_in[o];
+    if (class->vs_out[o] >= 0 && class->vs_out[o] != class->vs_in[o]) at[n++] = class->vs_out[o];
     return n;
 }
 
-static luo_status list_class(const spec *s, spec_class *c, int32_t task)
+static luo_status list_class(const spec *s, spec_class *class, int32_t task)
 {
-    const int32_t phase = task ? LUO_PHASE_B : LUO_PHASE_F, all = c->S * c->v;
+    const int32_t phase = task ? LUO_PHASE_B : LUO_PHASE_F, all = class->S * class->v;
     int32_t at[2], *first = LUO_NEW_N(s->scratch, int32_t, all + 1);
     int32_t *next = LUO_NEW_N(s->scratch, int32_t, all + 1);
     if (!first || !next) return luo_err_nomem(s->err);
     for (int32_t o = 0; o < s->g->nops; o++)
-        for (int32_t k = (int32_t)s->g->op[o].phase == phase ? places_of(c, o, at) : 0; k > 0; k--)
+        for (int32_t k = (int32_t)s->g->op[o].phase == phase ? places_of(class, o, at) : 0; k > 0;
+             k--)
             first[at[k - 1] + 1]++;
     for (int32_t vs = 0; vs < all; vs++) next[vs + 1] = first[vs + 1] += first[vs];
     int32_t *op = LUO_NEW_N(s->scratch, int32_t, first[all]);
     if (!op) return luo_err_nomem(s->err);
     for (int32_t o = 0; o < s->g->nops; o++)
-        for (int32_t k = (int32_t)s->g->op[o].phase == phase ? places_of(c, o, at) : 0; k > 0; k--)
+        for (int32_t k = (int32_t)s->g->op[o].phase == phase ? places_of(class, o, at) : 0; k > 0;
+             k--)
             op[next[at[k - 1]]++] = o;
-    c->here[task] = (spec_places){first, op};
+    class->here[task] = (spec_places){first, op};
     return LUO_OK;
 }
 

@@ -85,10 +85,10 @@ static luo_status walk_turns(roles *r, int32_t i, int32_t *of_group, int32_t *n)
     const spec *s = r->s;
     const int32_t before = *n;
     for (int32_t j = s->first_turn[i]; j < s->first_turn[i + 1]; j++) {
-        const spec_step *t = &s->bucket[s->turn[j].bucket].step;
-        const int32_t at = luo_spec_take_part(t, s->dev[i]);
+        const spec_step *step = &s->bucket[s->turn[j].bucket].step;
+        const int32_t at = luo_spec_take_part(step, s->dev[i]);
         const spec_turn *turn = &s->turn[j];
-        int32_t *last = &of_group[t->item[t->first[at] + turn->item].slot.group];
+        int32_t *last = &of_group[step->item[step->first[at] + turn->item].slot.group];
         const int32_t now = ++*n;
         LUO_TRY(walk(r, s->dev[i], -2 - turn->bucket, turn->item));
         LUO_TRY(walk(r, s->dev[i], turn->lane, *last > before ? now - *last : 0));
@@ -151,13 +151,13 @@ static luo_status emit_role(roles *r, int32_t i, int32_t id)
     spec *s = r->s;
     const int32_t p = s->pipe_of[s->dev[i]];
     const struct luo_intern_key none = {0};
-    const struct luo_intern_key *l = p < 0 ? &none : &r->lengths.key[lengths_at(r, s->dev[i])];
+    const struct luo_intern_key *key = p < 0 ? &none : &r->lengths.key[lengths_at(r, s->dev[i])];
     bool fresh;
     const int32_t k = luo_intern_id(&r->alike_key, &r->alike[i], 1, &fresh);
     if (k < 0) return luo_err_nomem(s->err);
     if (fresh) {
         r->first_alike[k] = id;
-        LUO_TRY(luo_spec_emit_role(s, s->dev[i], l->at, l->len, &r->role[id], &r->refs[id]));
+        LUO_TRY(luo_spec_emit_role(s, s->dev[i], key->at, key->len, &r->role[id], &r->refs[id]));
     } else {
         r->role[id] = r->role[r->first_alike[k]];
         r->refs[id] = r->refs[r->first_alike[k]];
@@ -228,16 +228,16 @@ static luo_status make_tasks(roles *r, const luo_pipe *pipe, const struct luo_in
     int32_t n;
     LUO_TRY(luo_sched_make(s->scratch, s->in->schedule, S, stage, pipe->micro_batches, v, &order,
                            &n, s->err));
-    luo_run_task *t = LUO_NEW_N(s->arena, luo_run_task, n + 2);
-    if (!t) return luo_err_nomem(s->err);
-    t[0] = (luo_run_task){0, -1};
+    luo_run_task *task = LUO_NEW_N(s->arena, luo_run_task, n + 2);
+    if (!task) return luo_err_nomem(s->err);
+    task[0] = (luo_run_task){0, -1};
     for (int32_t i = 0; i < n; i++) {
         const int32_t k = position(lengths, pipe->length[order[i].micro_batch]);
         const int32_t seg = 1 + (phases * k + part_of(order[i].phase)) * v + order[i].chunk;
-        t[1 + i] = (luo_run_task){seg, order[i].micro_batch};
+        task[1 + i] = (luo_run_task){seg, order[i].micro_batch};
     }
-    t[n + 1] = (luo_run_task){1 + phases * v * lengths->len, -1};
-    r->tasks[id] = t;
+    task[n + 1] = (luo_run_task){1 + phases * v * lengths->len, -1};
+    r->tasks[id] = task;
     r->ntasks[id] = n + 2;
     return LUO_OK;
 }
@@ -249,14 +249,14 @@ static luo_status tasks_id(roles *r, int32_t p, int32_t stage, int32_t *id)
     int32_t *memo = &r->tasks_of[p * r->max_stages + stage];
     *id = *memo - 1;
     if (*memo) return LUO_OK;
-    const spec_class *c = &s->cls[s->class_of[p]];
+    const spec_class *class = &s->cls[s->class_of[p]];
     const luo_pipe *pipe = &s->in->pipes[p];
     const size_t mark = luo_arena_mark(s->scratch);
     int32_t *key = LUO_NEW_N(s->scratch, int32_t, pipe->micro_batches + 4);
     if (!key) return luo_err_nomem(s->err);
-    key[0] = c->S;
+    key[0] = class->S;
     key[1] = stage;
-    key[2] = c->v;
+    key[2] = class->v;
     key[3] = r->lengths_of[p * r->max_stages + stage];
     if (pipe->micro_batches)
         memcpy(key + 4, pipe->length, (size_t)pipe->micro_batches * sizeof *key);
@@ -264,7 +264,7 @@ static luo_status tasks_id(roles *r, int32_t p, int32_t stage, int32_t *id)
     *id = luo_intern_id(&r->task_key, key, pipe->micro_batches + 4, &fresh);
     luo_status st = *id >= 0 ? LUO_OK : luo_err_nomem(s->err);
     if (st == LUO_OK && fresh)
-        st = make_tasks(r, pipe, &r->lengths.key[key[3]], c->S, stage, c->v, *id);
+        st = make_tasks(r, pipe, &r->lengths.key[key[3]], class->S, stage, class->v, *id);
     luo_arena_reset(s->scratch, mark);
     *memo = *id + 1;
     return st;
@@ -304,9 +304,9 @@ static luo_status make_programs(roles *r)
             program->tasks = r->idle;
             program->ntask = 2;
         } else if (r->joint && r->joint[program->pipeline * r->max_stages + program->stage].at) {
-            const spec_tasks *t = &r->joint[program->pipeline * r->max_stages + program->stage];
-            program->tasks = t->at;
-            program->ntask = t->n;
+            const spec_tasks *tasks = &r->joint[program->pipeline * r->max_stages + program->stage];
+            program->tasks = tasks->at;
+            program->ntask = tasks->n;
         } else {
             LUO_TRY(tasks_id(r, program->pipeline, program->stage, &id));
             program->tasks = r->tasks[id];

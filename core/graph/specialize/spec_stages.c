@@ -174,13 +174,13 @@ static luo_status list_devices(spec *s)
 }
 
 /* Of a group of pipelines, or of all: where its devices of pipeline p are. */
-static luo_status joined_stage(spec *s, const luo_ann *a, int32_t p, const char *tensor,
+static luo_status joined_stage(spec *s, const luo_ann *ann, int32_t p, const char *tensor,
                                int32_t *slot, int32_t *stage)
 {
     int32_t found = -1;
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t i = 0; i < a->grp[u].ndev; i++) {
-            const int32_t dev = a->grp[u].dev[i];
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
+            const int32_t dev = ann->grp[u].dev[i];
             if (s->pipe_of[dev] != p) continue;
             if (found >= 0 && s->stage_of[dev] != found)
                 return luo_err_set(s->err, LUO_EINPUT,
@@ -262,7 +262,7 @@ static luo_status class_key(spec *s, int32_t p, int32_t layers, int32_t *key, in
 }
 
 /* Virtual stages move on by one where a Reshard leads to the next stage. */
-static luo_status forward_stages(spec *s, const spec_class *c, int32_t *in, int32_t *out)
+static luo_status forward_stages(spec *s, const spec_class *class, int32_t *in, int32_t *out)
 {
     const luo_graph *graph = s->g;
     int32_t now = 0;
@@ -271,15 +271,16 @@ static luo_status forward_stages(spec *s, const spec_class *c, int32_t *in, int3
         if (op->phase != LUO_PHASE_F || !runs_per_micro_batch(op)) continue;
         const luo_tensor *tensor = result_of(graph, op);
         int32_t stage;
-        LUO_TRY(luo_spec_stage(s, tensor->ann, c->pipeline, tensor->name, &stage));
+        LUO_TRY(luo_spec_stage(s, tensor->ann, class->pipeline, tensor->name, &stage));
         in[o] = now;
-        if (stage != now % c->S) {
+        if (stage != now % class->S) {
             now++;
-            if (now >= c->S * c->v || stage != now % c->S)
+            if (now >= class->S * class->v || stage != now % class->S)
                 return luo_err_set(s->err, LUO_EINPUT,
                                    "op `%s` leads from stage %d to stage %d of pipeline %d; point-"
-                                   "to-point goes to the next stage only.", op->name,
-                                   (int)((now - 1) % c->S), (int)stage, (int)c->pipeline);
+                                   "to-point goes to the next stage only.",
+                                   op->name, (int)((now - 1) % class->S), (int)stage,
+                                   (int)class->pipeline);
         }
         out[o] = now;
         for (int32_t i = 0; i < op->nin; i++) { /* data are loaded where they are first used */
@@ -292,7 +293,7 @@ static luo_status forward_stages(spec *s, const spec_class *c, int32_t *in, int3
 }
 
 /* A gradient runs where its forward operation ran; that of a Reshard goes the other way. */
-static luo_status backward_stages(spec *s, const spec_class *c, int32_t *in, int32_t *out)
+static luo_status backward_stages(spec *s, const spec_class *class, int32_t *in, int32_t *out)
 {
     const luo_graph *graph = s->g;
     for (int32_t o = 0; o < graph->nops; o++) {
@@ -306,15 +307,15 @@ static luo_status backward_stages(spec *s, const spec_class *c, int32_t *in, int
         const int32_t both[2] = {in[op->forward], out[op->forward]};
         const luo_tensor *tensor = &graph->tensor[op->in[0]], *y = result_of(graph, op);
         int32_t from, to;
-        LUO_TRY(luo_spec_stage(s, tensor->ann, c->pipeline, tensor->name, &from));
-        LUO_TRY(luo_spec_stage(s, y->ann, c->pipeline, y->name, &to));
-        in[o] = both[1] % c->S == from ? both[1] : both[0];
-        out[o] = both[0] % c->S == to ? both[0] : both[1];
-        if (in[o] % c->S != from || out[o] % c->S != to)
+        LUO_TRY(luo_spec_stage(s, tensor->ann, class->pipeline, tensor->name, &from));
+        LUO_TRY(luo_spec_stage(s, y->ann, class->pipeline, y->name, &to));
+        in[o] = both[1] % class->S == from ? both[1] : both[0];
+        out[o] = both[0] % class->S == to ? both[0] : both[1];
+        if (in[o] % class->S != from || out[o] % class->S != to)
             return luo_err_set(s->err, LUO_EINPUT,
                                "op `%s` leads from stage %d to stage %d of pipeline %d; a gradient "
-                               "goes to the previous stage only.", op->name, (int)from, (int)to,
-                               (int)c->pipeline);
+                               "goes to the previous stage only.",
+                               op->name, (int)from, (int)to, (int)class->pipeline);
     }
     return LUO_OK;
 }
@@ -323,11 +324,16 @@ static luo_status make_class(spec *s, int32_t p, int32_t S, int32_t v)
 {
     int32_t *in = filled(s->arena, s->g->nops, -1), *out = filled(s->arena, s->g->nops, -1);
     if (!in || !out) return luo_err_nomem(s->err);
-    spec_class *c = &s->cls[s->nclasses++];
-    *c = (spec_class){.pipeline = p, .S = S, .v = v, .vs_in = in, .vs_out = out,
-                      .full = s->in->pipes[p].full, .selective = s->in->pipes[p].selective};
-    LUO_TRY(forward_stages(s, c, in, out));
-    return backward_stages(s, c, in, out);
+    spec_class *class = &s->cls[s->nclasses++];
+    *class = (spec_class){.pipeline = p,
+                          .S = S,
+                          .v = v,
+                          .vs_in = in,
+                          .vs_out = out,
+                          .full = s->in->pipes[p].full,
+                          .selective = s->in->pipes[p].selective};
+    LUO_TRY(forward_stages(s, class, in, out));
+    return backward_stages(s, class, in, out);
 }
 
 static luo_status make_classes(spec *s, const sets *t, const int32_t *S)

@@ -363,10 +363,14 @@ static luo_status fill(job *j, spec_step *step)
     return LUO_OK;
 }
 
-static luo_status make_step(spec *s, const spec_move *m, int32_t first, int32_t n, int32_t k,
+static luo_status make_step(spec *s, const spec_move *move, int32_t first, int32_t n, int32_t k,
                             spec_step *step)
 {
-    job j = {.s = s, .m = m, .at = m->resolution->moves.at + first, .n = n, .k = k,
+    job j = {.s = s,
+             .m = move,
+             .at = move->resolution->moves.at + first,
+             .n = n,
+             .k = k,
              .of = LUO_NEW_N(s->scratch, tally, s->ndev),
              .list = LUO_NEW_N(s->scratch, int32_t, s->ndev),
              .sends = LUO_NEW_N(s->scratch, pair, n)};
@@ -377,19 +381,19 @@ static luo_status make_step(spec *s, const spec_move *m, int32_t first, int32_t 
     return fill(&j, step);
 }
 
-luo_status luo_spec_make_steps(spec *s, spec_move *m)
+luo_status luo_spec_make_steps(spec *s, spec_move *move)
 {
-    const luo_moves *all = &m->resolution->moves;
-    for (int32_t i = 0; i < all->n; i++) m->has_messages |= all->at[i].kind == LUO_MOVE_SEND;
-    m->nsteps = m->resolution->nsteps;
-    m->step = LUO_NEW_N(s->arena, spec_step, m->nsteps);
-    if (!m->step) return luo_err_nomem(s->err);
+    const luo_moves *all = &move->resolution->moves;
+    for (int32_t i = 0; i < all->n; i++) move->has_messages |= all->at[i].kind == LUO_MOVE_SEND;
+    move->nsteps = move->resolution->nsteps;
+    move->step = LUO_NEW_N(s->arena, spec_step, move->nsteps);
+    if (!move->step) return luo_err_nomem(s->err);
     int32_t first = 0;
-    for (int32_t k = 0; k < m->nsteps; k++) {
+    for (int32_t k = 0; k < move->nsteps; k++) {
         int32_t n = 0;
         while (first + n < all->n && all->at[first + n].step == k) n++;
         const size_t mark = luo_arena_mark(s->scratch);
-        const luo_status st = make_step(s, m, first, n, k, &m->step[k]);
+        const luo_status st = make_step(s, move, first, n, k, &move->step[k]);
         luo_arena_reset(s->scratch, mark);
         if (st != LUO_OK) return st;
         first += n;
@@ -397,13 +401,14 @@ luo_status luo_spec_make_steps(spec *s, spec_move *m)
     return LUO_OK;
 }
 
-int32_t luo_spec_take_part(const spec_step *t, int32_t dev)
+int32_t luo_spec_take_part(const spec_step *step, int32_t dev)
 {
-    int32_t lo = 0, hi = t->n;
+    int32_t lo = 0, hi = step->n;
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
-        if (t->dev[mid] < dev) lo = mid + 1;
+        if (step->dev[mid] < dev)
+            lo = mid + 1;
         else hi = mid;
     }
-    return lo < t->n && t->dev[lo] == dev ? lo : -1;
+    return lo < step->n && step->dev[lo] == dev ? lo : -1;
 }

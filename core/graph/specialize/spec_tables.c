@@ -26,14 +26,14 @@ static void *room(spec *s, void *at, int32_t n, int32_t *cap, size_t bytes)
 
 static luo_status dims_id(spec *s, const luo_region *region, int32_t *id)
 {
-    spec_dims d = {.volume = 1};
+    spec_dims dims = {.volume = 1};
     int32_t key[2 * LUO_RANK_MAX];
     for (int32_t i = 0; i < region->rank; i++) {
         for (int32_t k = 0; k < region->dim[i].n; k++)
-            d.dim[i] += region->dim[i].at[k].hi - region->dim[i].at[k].lo;
-        d.volume *= d.dim[i];
-        key[2 * i] = (int32_t)(uint32_t)d.dim[i];
-        key[2 * i + 1] = (int32_t)(d.dim[i] >> 32);
+            dims.dim[i] += region->dim[i].at[k].hi - region->dim[i].at[k].lo;
+        dims.volume *= dims.dim[i];
+        key[2 * i] = (int32_t)(uint32_t)dims.dim[i];
+        key[2 * i + 1] = (int32_t)(dims.dim[i] >> 32);
     }
     bool fresh;
     *id = luo_intern_id(&s->dims_key, key, 2 * region->rank, &fresh);
@@ -42,11 +42,11 @@ static luo_status dims_id(spec *s, const luo_region *region, int32_t *id)
     spec_dims *at = room(s, s->dims, *id, &s->cap_dims, sizeof *at);
     if (!at) return luo_err_nomem(s->err);
     s->dims = at;
-    at[*id] = d;
+    at[*id] = dims;
     return LUO_OK;
 }
 
-static luo_status fill_table(spec *s, int32_t ann, const luo_shape *shape, spec_table *t)
+static luo_status fill_table(spec *s, int32_t ann, const luo_shape *shape, spec_table *table)
 {
     luo_holdings holdings;
     LUO_TRY(
@@ -63,7 +63,7 @@ static luo_status fill_table(spec *s, int32_t ann, const luo_shape *shape, spec_
     }
     if (!sorted) qsort(e, (size_t)holdings.n, sizeof *e, compare_entries);
     for (int32_t i = 0; i < holdings.n; i++) dev[i] = e[i].dev, dims[i] = e[i].dims;
-    *t = (spec_table){holdings.n, dev, dims};
+    *table = (spec_table){holdings.n, dev, dims};
     return LUO_OK;
 }
 
@@ -179,13 +179,14 @@ luo_status luo_spec_make_tables(spec *s)
     return LUO_OK;
 }
 
-const spec_dims *luo_spec_find(const spec *s, const spec_table *t, int32_t dev)
+const spec_dims *luo_spec_find(const spec *s, const spec_table *table, int32_t dev)
 {
-    int32_t lo = 0, hi = t->n;
+    int32_t lo = 0, hi = table->n;
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
-        if (t->dev[mid] < dev) lo = mid + 1;
+        if (table->dev[mid] < dev)
+            lo = mid + 1;
         else hi = mid;
     }
-    return lo < t->n && t->dev[lo] == dev ? &s->dims[t->dims[lo]] : NULL;
+    return lo < table->n && table->dev[lo] == dev ? &s->dims[table->dims[lo]] : NULL;
 }

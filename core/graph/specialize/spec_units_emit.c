@@ -10,10 +10,10 @@
 
 /* ---- gathers ---- */
 
-static bool gathered_at(const emitter *e, const spec_bucket *b, int32_t unit)
+static bool gathered_at(const emitter *e, const spec_bucket *bucket, int32_t unit)
 {
-    if (b->phase != LUO_PHASE_F) return false;
-    return (e->phase == LUO_PHASE_F ? b->unit : b->unit_back) == unit;
+    if (bucket->phase != LUO_PHASE_F) return false;
+    return (e->phase == LUO_PHASE_F ? bucket->unit : bucket->unit_back) == unit;
 }
 
 static int32_t unit_of_reader(const emitter *e, int32_t o)

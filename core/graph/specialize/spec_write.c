@@ -106,10 +106,10 @@ static int32_t class_of(int32_t kind)
 }
 
 /* Under a load of experts rows take the room of those that come. */
-static int64_t bytes_of(emitter *e, int32_t x, const spec_dims *d)
+static int64_t bytes_of(emitter *e, int32_t x, const spec_dims *dims)
 {
     const luo_tensor *tensor = &e->s->g->tensor[x];
-    const int64_t bytes = d->volume * tensor->elem_bytes;
+    const int64_t bytes = dims->volume * tensor->elem_bytes;
     const bool rows = tensor->letters[0] == 'e' && tensor->letters[1] == 'r';
     spec_load load;
     if (!e->s->in->load || !rows || bytes == 0) return bytes;
@@ -117,22 +117,22 @@ static int64_t bytes_of(emitter *e, int32_t x, const spec_dims *d)
         e->failed = true;
         return 0;
     }
-    return load.rows * (bytes / (d->dim[0] * d->dim[1]));
+    return load.rows * (bytes / (dims->dim[0] * dims->dim[1]));
 }
 
 luo_buffer luo_spec_describe(emitter *e, int32_t x)
 {
     const luo_tensor *tensor = &e->s->g->tensor[x];
-    const spec_dims *d = luo_spec_held(e, x);
+    const spec_dims *dims = luo_spec_held(e, x);
     luo_buffer buffer = {.tensor = tensor->name,
                          .rank = tensor->rank,
                          .elem_bytes = tensor->elem_bytes,
                          .buffer_class = class_of(tensor->kind),
                          .letters = tensor->letters};
     luo_spec_frame(e->s, x, e->length, &buffer.ann, &buffer.shape);
-    if (d) {
-        memcpy(buffer.dim, d->dim, sizeof buffer.dim);
-        buffer.bytes = bytes_of(e, x, d);
+    if (dims) {
+        memcpy(buffer.dim, dims->dim, sizeof buffer.dim);
+        buffer.bytes = bytes_of(e, x, dims);
     }
     return buffer;
 }
@@ -233,22 +233,22 @@ static void add_far(emitter *e, edges *w, const maker *m)
 
 /* Written by another segment: by Pre for this F, by F for this B, by BI for this BW, by every B for
  * Post. */
-static void wait_far(emitter *e, edges *w, emit_buffer *b)
+static void wait_far(emitter *e, edges *w, emit_buffer *buffer)
 {
     const uint32_t bit = 1U << w->lane;
-    if (b->waited_seg == e->seg && (b->waited & bit)) return;
-    for (const maker *m = b->made; m; m = m->next) {
+    if (buffer->waited_seg == e->seg && (buffer->waited & bit)) return;
+    for (const maker *m = buffer->made; m; m = m->next) {
         const int32_t from = e->segment[m->seg].phase;
         if (lane_of(e, m->instr) == w->lane) continue;
         /* F has waited for it already, and F of this micro-batch came before B; BI before BW. */
         const bool back = luo_phase_is_backward(e->phase);
         if (from == LUO_PHASE_PRE && back) continue;
-        if (luo_phase_in_task(from) && back && (b->read_there & bit)) continue;
+        if (luo_phase_in_task(from) && back && (buffer->read_there & bit)) continue;
         add_far(e, w, m);
     }
-    if (b->waited_seg != e->seg) b->waited = 0;
-    b->waited_seg = e->seg;
-    b->waited |= bit;
+    if (buffer->waited_seg != e->seg) buffer->waited = 0;
+    buffer->waited_seg = e->seg;
+    buffer->waited |= bit;
 }
 
 static void wait_for(emitter *e, edges *w, int32_t buffer)
@@ -365,11 +365,11 @@ static void classify(emitter *e)
     const uint8_t f = 1U << LUO_PHASE_F, bi = 1U << LUO_PHASE_BI, bw = 1U << LUO_PHASE_BW;
     const uint8_t b = (1U << LUO_PHASE_B) | bi | bw;
     for (int32_t i = 0; i < e->nbuf; i++) {
-        const emit_buffer *x = &e->buf[i];
-        if (x->b.buffer_class != LUO_BUFFER_WORK) continue;
-        if ((x->made_in & f) && (x->read_in & b) && !(x->made_in & b))
+        const emit_buffer *buffer = &e->buf[i];
+        if (buffer->b.buffer_class != LUO_BUFFER_WORK) continue;
+        if ((buffer->made_in & f) && (buffer->read_in & b) && !(buffer->made_in & b))
             e->buf[i].b.buffer_class = LUO_BUFFER_STASH;
-        if ((x->made_in & bi) && (x->read_in & bw) && !(x->made_in & bw))
+        if ((buffer->made_in & bi) && (buffer->read_in & bw) && !(buffer->made_in & bw))
             e->buf[i].b.buffer_class = LUO_BUFFER_STASH;
     }
 }

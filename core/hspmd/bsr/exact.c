@@ -142,9 +142,9 @@ static int by_set(const void *a, const void *b)
     return c ? c : (x->i > y->i) - (x->i < y->i);
 }
 
-static int64_t bytes_of(const luo_need *n)
+static int64_t bytes_of(const luo_need *need)
 {
-    return luo_region_volume(&n->region) * n->elem_bytes;
+    return luo_region_volume(&need->region) * need->elem_bytes;
 }
 
 static luo_status sort_needs(problem *p, const luo_needs *needs, int32_t c)
@@ -165,15 +165,15 @@ static luo_status merge(problem *p)
     p->set = LUO_NEW_N(p->arena, set, p->norder + 1);
     if (!p->set) return luo_err_nomem(p->err);
     for (int32_t i = 0; i < p->norder; i++) {
-        const luo_need *n = &p->need[p->order[i]];
-        if (p->nset == 0 || by_candidates(p->set[p->nset - 1].rep, n) != 0) {
-            p->set[p->nset++] = (set){.rep = n, .first = i};
-            ncand += n->ncand;
+        const luo_need *need = &p->need[p->order[i]];
+        if (p->nset == 0 || by_candidates(p->set[p->nset - 1].rep, need) != 0) {
+            p->set[p->nset++] = (set){.rep = need, .first = i};
+            ncand += need->ncand;
         }
         set *s = &p->set[p->nset - 1];
         s->n++;
-        s->bytes += bytes_of(n);
-        p->total += bytes_of(n);
+        s->bytes += bytes_of(need);
+        p->total += bytes_of(need);
     }
     p->nlink = ncand;
     p->dev = luo_arena_alloc(p->arena, (size_t)(ncand + 1) * sizeof *p->dev);
@@ -221,22 +221,22 @@ static bool carries(const problem *p, net *f, int64_t cap)
 }
 
 /* Cuts a need along its longest dimension; bytes[i] go by candidate i. */
-static luo_status emit_cut(problem *p, const luo_need *n, const int64_t *bytes)
+static luo_status emit_cut(problem *p, const luo_need *need, const int64_t *bytes)
 {
-    const luo_region *region = &n->region;
+    const luo_region *region = &need->region;
     int32_t d = 0;
     for (int32_t k = 1; k < region->rank; k++)
         if (region->dim[k].at[0].hi - region->dim[k].at[0].lo >
             region->dim[d].at[0].hi - region->dim[d].at[0].lo)
             d = k;
-    int64_t *bound = luo_arena_alloc(p->arena, (size_t)(n->ncand + 1) * sizeof *bound);
-    uint32_t *share = luo_arena_alloc(p->arena, (size_t)n->ncand * sizeof *share);
+    int64_t *bound = luo_arena_alloc(p->arena, (size_t)(need->ncand + 1) * sizeof *bound);
+    uint32_t *share = luo_arena_alloc(p->arena, (size_t)need->ncand * sizeof *share);
     if (!bound || !share) return luo_err_nomem(p->err);
-    int64_t scale = bytes_of(n) / INT32_MAX + 1;
-    for (int32_t i = 0; i < n->ncand; i++) share[i] = (uint32_t)(bytes[i] / scale);
+    int64_t scale = bytes_of(need) / INT32_MAX + 1;
+    for (int32_t i = 0; i < need->ncand; i++) share[i] = (uint32_t)(bytes[i] / scale);
     const luo_span whole = region->rank ? region->dim[d].at[0] : (luo_span){0, 1};
-    luo_bounds_cut(whole.hi - whole.lo, n->ncand, share, bound);
-    for (int32_t i = 0; i < n->ncand; i++) {
+    luo_bounds_cut(whole.hi - whole.lo, need->ncand, share, bound);
+    for (int32_t i = 0; i < need->ncand; i++) {
         if (bound[i + 1] == bound[i]) continue;
         luo_region *part = luo_arena_alloc(p->arena, sizeof *part);
         luo_span *span = luo_arena_alloc(p->arena, sizeof *span);
@@ -244,7 +244,8 @@ static luo_status emit_cut(problem *p, const luo_need *n, const int64_t *bytes)
         *part = *region;
         *span = (luo_span){whole.lo + bound[i], whole.lo + bound[i + 1]};
         if (region->rank) part->dim[d].at = span;
-        LUO_TRY(luo_moves_send(p->arena, n->out, n->step, n->cand[i], n->to, part, p->err));
+        LUO_TRY(
+            luo_moves_send(p->arena, need->out, need->step, need->cand[i], need->to, part, p->err));
     }
     return LUO_OK;
 }
@@ -260,14 +261,14 @@ static luo_status emit(problem *p, const net *f)
         for (int32_t e = f->head[1 + s]; e >= 0; e = f->edge[e].next)
             if (f->edge[e].to > p->nset) left[--i] = f->edge[e ^ 1].room;
         for (int32_t k = 0; k < p->set[s].n; k++) {
-            const luo_need *n = &p->need[p->order[p->set[s].first + k]];
-            int64_t want = bytes_of(n);
+            const luo_need *need = &p->need[p->order[p->set[s].first + k]];
+            int64_t want = bytes_of(need);
             for (int32_t c = 0; c < nc; c++) {
                 take[c] = left[c] < want ? left[c] : want;
                 left[c] -= take[c];
                 want -= take[c];
             }
-            LUO_TRY(emit_cut(p, n, take));
+            LUO_TRY(emit_cut(p, need, take));
         }
     }
     return LUO_OK;

@@ -30,10 +30,10 @@ luo_status luo_sender_parse(const char *name, luo_sender *out, luo_err *err)
 int32_t luo_node_racks_link_class(const void *ctx, int32_t a, int32_t b)
 {
     static const luo_node_racks usual = {8, 0};
-    const luo_node_racks *r = ctx ? ctx : &usual;
+    const luo_node_racks *racks = ctx ? ctx : &usual;
     if (a == b) return 0;
-    if (a / r->node_size == b / r->node_size) return 1;
-    return r->rack_size > 0 && a / r->rack_size == b / r->rack_size ? 2 : 3;
+    if (a / racks->node_size == b / racks->node_size) return 1;
+    return racks->rack_size > 0 && a / racks->rack_size == b / racks->rack_size ? 2 : 3;
 }
 
 luo_planner *luo_planner_new(luo_arena *arena, const luo_planner_opts *opts)
@@ -89,13 +89,13 @@ luo_load *luo_planner_load(luo_planner *planner, int32_t dev)
         for (size_t i = 0; i < old_cap; i++)
             if (old[i].used) planner->load[slot_of(planner, old[i].dev)] = old[i];
     }
-    luo_load *l = &planner->load[slot_of(planner, dev)];
-    if (!l->used) {
-        l->used = true;
-        l->dev = dev;
+    luo_load *load = &planner->load[slot_of(planner, dev)];
+    if (!load->used) {
+        load->used = true;
+        load->dev = dev;
         planner->n++;
     }
-    return l;
+    return load;
 }
 
 static double cost_of(const luo_planner *planner, int32_t c, int64_t bytes)
@@ -111,9 +111,9 @@ static luo_status by_cost(luo_planner *planner, const int32_t *owner, int32_t n,
     double best = 0;
     for (int32_t i = 0; i < n; i++) {
         const int32_t c = luo_planner_class(planner, owner[i], to);
-        const luo_load *l = luo_planner_load(planner, owner[i]);
-        if (!l) return luo_err_nomem(err);
-        const double s = l->seconds[c] + cost_of(planner, c, bytes);
+        const luo_load *load = luo_planner_load(planner, owner[i]);
+        if (!load) return luo_err_nomem(err);
+        const double s = load->seconds[c] + cost_of(planner, c, bytes);
         if (i == 0 || s < best) {
             best = s;
             *who = i;
@@ -143,11 +143,11 @@ static luo_status by_class(luo_planner *planner, const int32_t *owner, int32_t n
             if (skip-- == 0) *who = i;
             continue;
         }
-        const luo_load *l = luo_planner_load(planner, owner[i]);
-        if (!l) return luo_err_nomem(err);
-        if (!any || l->bytes[best] < least) {
+        const luo_load *load = luo_planner_load(planner, owner[i]);
+        if (!load) return luo_err_nomem(err);
+        if (!any || load->bytes[best] < least) {
             any = true;
-            least = l->bytes[best];
+            least = load->bytes[best];
             *who = i;
         }
     }
@@ -173,9 +173,9 @@ luo_status luo_planner_choose(luo_planner *planner, const int32_t *owner, int32_
         LUO_TRY(by_class(planner, owner, n, to, turn, &who, err));
         break;
     }
-    luo_load *l = luo_planner_load(planner, owner[who]);
-    if (!l) return luo_err_nomem(err);
-    l->bytes[luo_planner_class(planner, owner[who], to)] += bytes;
+    luo_load *load = luo_planner_load(planner, owner[who]);
+    if (!load) return luo_err_nomem(err);
+    load->bytes[luo_planner_class(planner, owner[who], to)] += bytes;
     *out = owner[who];
     return LUO_OK;
 }

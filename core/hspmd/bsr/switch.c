@@ -70,20 +70,20 @@ static luo_status rebind(work *w, int64_t elem_bytes, luo_holdings *src, luo_hol
 
 static luo_status plan_tensor(work *w, int32_t i)
 {
-    const luo_switch_tensor *t = &w->tensor[i];
+    const luo_switch_tensor *tensor = &w->tensor[i];
     luo_holdings src, dst;
     const size_t mark = luo_arena_mark(w->one);
     luo_planner *planner = planner_of(w, i);
-    if (luo_ann_has_partial(t->from) || luo_ann_has_partial(t->to))
+    if (luo_ann_has_partial(tensor->from) || luo_ann_has_partial(tensor->to))
         return luo_err_set(w->err, LUO_EINPUT,
                            "tensor '%s' is Partial; finish the gradient synchronisation first",
-                           t->name);
-    LUO_TRY(luo_holdings_make(w->one, t->from, &t->shape, &src, w->err));
-    LUO_TRY(luo_holdings_make(w->one, t->to, &t->shape, &dst, w->err));
-    LUO_TRY(rebind(w, t->elem_bytes, &src, &dst));
+                           tensor->name);
+    LUO_TRY(luo_holdings_make(w->one, tensor->from, &tensor->shape, &src, w->err));
+    LUO_TRY(luo_holdings_make(w->one, tensor->to, &tensor->shape, &dst, w->err));
+    LUO_TRY(rebind(w, tensor->elem_bytes, &src, &dst));
     luo_err err = {0}; /* what is lost is told once, for all tensors */
-    const luo_status st = luo_bsr_plan(w->tmp, planner, &src, &dst, &t->shape, t->elem_bytes, 0,
-                                       t->name, &w->moves[i], &err);
+    const luo_status st = luo_bsr_plan(w->tmp, planner, &src, &dst, &tensor->shape,
+                                       tensor->elem_bytes, 0, tensor->name, &w->moves[i], &err);
     luo_arena_reset(w->one, mark);
     if (st == LUO_OK || st == LUO_ELOST) return LUO_OK;
     if (w->err) *w->err = err;
@@ -99,10 +99,10 @@ static luo_status gather_lost(luo_arena *arena, work *w)
     if (!o->lost) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < w->n; i++)
         for (int32_t k = 0; k < w->moves[i].nlost; k++) {
-            luo_lost *l = &o->lost[o->nlost++];
-            *l = w->moves[i].lost[k];
-            l->tensor = i;
-            LUO_TRY(luo_moves_keep_region(arena, &l->region, &l->region, w->err));
+            luo_lost *lost = &o->lost[o->nlost++];
+            *lost = w->moves[i].lost[k];
+            lost->tensor = i;
+            LUO_TRY(luo_moves_keep_region(arena, &lost->region, &lost->region, w->err));
         }
     return LUO_OK;
 }
@@ -168,10 +168,10 @@ static luo_status gather_pairs(luo_arena *arena, work *w)
     luo_pair *all = luo_arena_alloc(w->tmp, (size_t)o->nsend * sizeof *all);
     if (!all) return luo_err_nomem(w->err);
     for (int64_t i = 0; i < o->nmove; i++) {
-        const luo_switch_move *x = &o->move[i];
-        if (x->kind != LUO_MOVE_SEND) continue;
-        all[n++] = (luo_pair){x->src, x->dst, luo_planner_class(w->planner[0], x->src, x->dst),
-                              x->bytes};
+        const luo_switch_move *move = &o->move[i];
+        if (move->kind != LUO_MOVE_SEND) continue;
+        all[n++] = (luo_pair){move->src, move->dst,
+                              luo_planner_class(w->planner[0], move->src, move->dst), move->bytes};
     }
     qsort(all, (size_t)n, sizeof *all, by_pair);
     for (int64_t i = 0; i < n; i++) {
@@ -228,13 +228,14 @@ static int64_t largest(const luo_switch *sw, int64_t most[LUO_LINK_CLASSES])
     int64_t sent[LUO_LINK_CLASSES] = {0}, senders = 0;
     memset(most, 0, LUO_LINK_CLASSES * sizeof *most);
     for (int32_t i = 0; i < sw->npair; i++) { /* pairs are sorted by source */
-        const luo_pair *p = &sw->pair[i];
-        if (i == 0 || p->src != p[-1].src) {
+        const luo_pair *pair = &sw->pair[i];
+        if (i == 0 || pair->src != pair[-1].src) {
             memset(sent, 0, sizeof sent);
             senders++;
         }
-        sent[p->link_class] += p->bytes;
-        if (sent[p->link_class] > most[p->link_class]) most[p->link_class] = sent[p->link_class];
+        sent[pair->link_class] += pair->bytes;
+        if (sent[pair->link_class] > most[pair->link_class])
+            most[pair->link_class] = sent[pair->link_class];
     }
     return senders;
 }
@@ -255,17 +256,17 @@ static bool sends_less(const luo_switch *a, const luo_switch *b)
 static luo_status plan_unsaid(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
                               const luo_switch_opts *opts, luo_switch *out, luo_err *err)
 {
-    luo_switch_opts o = *opts;
+    luo_switch_opts switch_opts = *opts;
     luo_switch exact;
     int64_t most[LUO_LINK_CLASSES];
-    o.planner.sender = LUO_SENDER_GREEDY;
-    LUO_TRY(plan_by(arena, tensors, n, &o, out, err));
+    switch_opts.planner.sender = LUO_SENDER_GREEDY;
+    LUO_TRY(plan_by(arena, tensors, n, &switch_opts, out, err));
     const int64_t senders = largest(out, most);
-    if (o.reset != LUO_RESET_FUSED || senders == 0) return LUO_OK;
+    if (switch_opts.reset != LUO_RESET_FUSED || senders == 0) return LUO_OK;
     if (out->nsend > LUO_SWITCH_EXACT_LIMIT / senders) return LUO_OK;
     const size_t mark = luo_arena_mark(arena);
-    o.planner.sender = LUO_SENDER_EXACT;
-    LUO_TRY(plan_by(arena, tensors, n, &o, &exact, err));
+    switch_opts.planner.sender = LUO_SENDER_EXACT;
+    LUO_TRY(plan_by(arena, tensors, n, &switch_opts, &exact, err));
     if (sends_less(&exact, out)) *out = exact;
     else luo_arena_reset(arena, mark);
     return LUO_OK;

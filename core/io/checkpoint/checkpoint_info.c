@@ -158,11 +158,11 @@ static bool is_neutral(const char *key, const char *text)
 }
 
 /* Of rotary positions: the lists of this model that are written. */
-static luo_rope_factors list_of(const luo_doc_field *f, const luo_model *model)
+static luo_rope_factors list_of(const luo_doc_field *field, const luo_model *model)
 {
     luo_rope_factors list;
-    memcpy(&list.at, (const char *)model + f->value.list_at, sizeof list.at);
-    memcpy(&list.n, (const char *)model + f->value.count_at, sizeof list.n);
+    memcpy(&list.at, (const char *)model + field->value.list_at, sizeof list.at);
+    memcpy(&list.n, (const char *)model + field->value.count_at, sizeof list.n);
     return list;
 }
 
@@ -176,35 +176,35 @@ static void print_list(luo_rope_factors list, char *buf, size_t size)
         snprintf(buf, size, "none");
 }
 
-static void print_value(const luo_doc_field *f, const luo_model *model, char *buf, size_t size)
+static void print_value(const luo_doc_field *field, const luo_model *model, char *buf, size_t size)
 {
-    const void *at = (const char *)model + f->at;
-    if (f->value.form == LUO_DOC_LIST_OF)
-        print_list(list_of(f, model), buf, size);
-    else if (f->value.form == LUO_DOC_WHOLE)
+    const void *at = (const char *)model + field->at;
+    if (field->value.form == LUO_DOC_LIST_OF)
+        print_list(list_of(field, model), buf, size);
+    else if (field->value.form == LUO_DOC_WHOLE)
         snprintf(buf, size, "%" PRId64, *(const int64_t *)at);
-    else if (f->value.form == LUO_DOC_FLAG)
+    else if (field->value.form == LUO_DOC_FLAG)
         snprintf(buf, size, "%s", *(const bool *)at ? "true" : "false");
-    else if (f->value.form == LUO_DOC_WORD)
-        snprintf(buf, size, "%s", word_of(&f->value, at));
-    else if (f->value.form == LUO_DOC_REAL)
+    else if (field->value.form == LUO_DOC_WORD)
+        snprintf(buf, size, "%s", word_of(&field->value, at));
+    else if (field->value.form == LUO_DOC_REAL)
         snprintf(buf, size, "%.17g", *(const double *)at);
 }
 
-static void print(const luo_doc_field *f, const luo_model *model, char *buf, size_t size)
+static void print(const luo_doc_field *field, const luo_model *model, char *buf, size_t size)
 {
-    print_value(f, model, buf, size);
-    if (is_neutral(f->key, buf)) snprintf(buf, size, "0");
+    print_value(field, model, buf, size);
+    if (is_neutral(field->key, buf)) snprintf(buf, size, "0");
 }
 
 bool luo_checkpoint_model_value(const luo_model *model, const char *key, char *buf, size_t size)
 {
-    for (const luo_doc_field *f = model_fields + 1; f->key; f++) {
-        if (strcmp(f->key, key) != 0) continue;
-        print_value(f, model, buf, size);
-        if (f->value.form != LUO_DOC_REAL) return true;
+    for (const luo_doc_field *field = model_fields + 1; field->key; field++) {
+        if (strcmp(field->key, key) != 0) continue;
+        print_value(field, model, buf, size);
+        if (field->value.form != LUO_DOC_REAL) return true;
         double v;
-        memcpy(&v, (const char *)model + f->at, sizeof v);
+        memcpy(&v, (const char *)model + field->at, sizeof v);
         if (v == 0) snprintf(buf, size, "null");
         for (int digits = 1; v != 0 && digits <= 17; digits++) {
             snprintf(buf, size, "%.*g", digits, v);
@@ -230,14 +230,15 @@ luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *
     if (written->family == LUO_FAMILY_MOE && mine->family == LUO_FAMILY_MOE &&
         written->moe.experts == 0)
         return luo_checkpoint_older("the checkpoint says no `experts` of its model", err);
-    for (const luo_doc_field *f = model_fields + 1; f->key; f++) { /* names may differ */
-        print(f, written, theirs, sizeof theirs);
-        print(f, mine, ours, sizeof ours);
+    for (const luo_doc_field *field = model_fields + 1; field->key;
+         field++) { /* names may differ */
+        print(field, written, theirs, sizeof theirs);
+        print(field, mine, ours, sizeof ours);
         if (strcmp(theirs, ours) == 0) continue;
         return luo_err_set(err, LUO_EINPUT,
                            "the checkpoint is of model `%s` with `%s` %s; %s is expected for "
                            "model `%s`.",
-                           written->name, f->key, theirs, ours, mine->name);
+                           written->name, field->key, theirs, ours, mine->name);
     }
     return LUO_OK;
 }
@@ -262,17 +263,17 @@ static void write_model(luo_jsonw *json, const luo_model *model)
     bool given_only = false;
     luo_jsonw_open(json, "model", '{');
     luo_jsonw_text(json, "name", model->name);
-    for (const luo_doc_field *f = model_fields + 1; f->key; f++) {
-        print(f, model, text, sizeof text);
-        print(f, &none, nothing, sizeof nothing);
-        given_only |= strcmp(f->key, FIRST_GIVEN) == 0;
+    for (const luo_doc_field *field = model_fields + 1; field->key; field++) {
+        print(field, model, text, sizeof text);
+        print(field, &none, nothing, sizeof nothing);
+        given_only |= strcmp(field->key, FIRST_GIVEN) == 0;
         if (given_only && strcmp(text, nothing) == 0) continue;
-        if (f->value.form == LUO_DOC_LIST_OF)
-            write_list(json, f->key, list_of(f, model));
-        else if (f->value.form == LUO_DOC_WHOLE || f->value.form == LUO_DOC_FLAG)
-            luo_jsonw_word(json, f->key, text);
+        if (field->value.form == LUO_DOC_LIST_OF)
+            write_list(json, field->key, list_of(field, model));
+        else if (field->value.form == LUO_DOC_WHOLE || field->value.form == LUO_DOC_FLAG)
+            luo_jsonw_word(json, field->key, text);
         else
-            luo_jsonw_text(json, f->key, text);
+            luo_jsonw_text(json, field->key, text);
     }
     luo_jsonw_close(json);
 }

@@ -161,15 +161,16 @@ static luo_status check_metadata(const luo_doc_node *node, luo_err *err)
 
 static int by_place(const void *a, const void *b)
 {
-    const luo_file_tensor *tensor = a, *y = b;
-    if (tensor->begin != y->begin) return tensor->begin < y->begin ? -1 : 1;
-    return tensor->end != y->end ? (tensor->end < y->end ? -1 : 1) : strcmp(tensor->name, y->name);
+    const luo_file_tensor *tensor = a, *file_tensor = b;
+    if (tensor->begin != file_tensor->begin) return tensor->begin < file_tensor->begin ? -1 : 1;
+    return tensor->end != file_tensor->end ? (tensor->end < file_tensor->end ? -1 : 1)
+                                           : strcmp(tensor->name, file_tensor->name);
 }
 
 static int by_name(const void *a, const void *b)
 {
-    const luo_file_tensor *tensor = a, *y = b;
-    return strcmp(tensor->name, y->name);
+    const luo_file_tensor *tensor = a, *file_tensor = b;
+    return strcmp(tensor->name, file_tensor->name);
 }
 
 static luo_status check_places(luo_file_tensor *at, int32_t n, int64_t room, luo_err *err)
@@ -285,9 +286,9 @@ static luo_status read_head(luo_arena *arena, luo_arena *scratch, const void *fi
     if (st != LUO_OK)
         return luo_err_set(err, LUO_EPARSE, "the head is no JSON at line %d, column %d: %s",
                            why.line, why.col, why.text);
-    luo_safetensors f = {.data = 8 + (int64_t)length};
-    LUO_TRY(take_all(arena, root, (int64_t)(n - 8 - (size_t)length), &f, err));
-    *out = f;
+    luo_safetensors safetensors = {.data = 8 + (int64_t)length};
+    LUO_TRY(take_all(arena, root, (int64_t)(n - 8 - (size_t)length), &safetensors, err));
+    *out = safetensors;
     return LUO_OK;
 }
 
@@ -301,11 +302,11 @@ luo_status luo_safetensors_read(luo_arena *arena, const void *file, size_t n, lu
     return st;
 }
 
-const luo_file_tensor *luo_safetensors_find(const luo_safetensors *f, const char *name)
+const luo_file_tensor *luo_safetensors_find(const luo_safetensors *safetensors, const char *name)
 {
     const luo_file_tensor key = {.name = name};
-    if (!f->n) return NULL;
-    return bsearch(&key, f->at, (size_t)f->n, sizeof key, by_name);
+    if (!safetensors->n) return NULL;
+    return bsearch(&key, safetensors->at, (size_t)safetensors->n, sizeof key, by_name);
 }
 
 /* ---- writing ---- */

@@ -60,7 +60,7 @@ typedef struct luo_safetensors {
 luo_status luo_safetensors_read(luo_arena *arena, const void *file, size_t n, luo_safetensors *out,
                                 luo_err *err);
 /* NULL: there is none of that name. */
-const luo_file_tensor *luo_safetensors_find(const luo_safetensors *f, const char *name);
+const luo_file_tensor *luo_safetensors_find(const luo_safetensors *safetensors, const char *name);
 
 /* Sets begin and end of at[0..n), which follow one another in that order, and appends length and
  * head, filled with blanks to a multiple of 8 bytes. Same tensors, same bytes; the length does not

@@ -62,22 +62,22 @@ const char *luo_clicks_form_name(luo_clicks_form form)
     return form_names[form];
 }
 
-static void fail(click_log *l, luo_status st, const char *says)
+static void fail(click_log *log, luo_status st, const char *says)
 {
-    l->st = luo_diags_add(l->diags, LUO_ERROR, st, l->path, 0, 0, "%s", says);
+    log->st = luo_diags_add(log->diags, LUO_ERROR, st, log->path, 0, 0, "%s", says);
 }
 
-static void add_key(click_log *l, uint64_t key)
+static void add_key(click_log *log, uint64_t key)
 {
-    int64_t *number = luo_map_at(&l->number, key, l->embeds);
-    if (!number || !LUO_VEC_ROOM(l->embed, l->n, l->cap_embed) ||
-        !LUO_VEC_ROOM(l->key, l->embeds, l->cap_key)) {
-        if (l->st == LUO_OK)
-            fail(l, LUO_ENOMEM, "this process is out of memory; free some or use less.");
+    int64_t *number = luo_map_at(&log->number, key, log->embeds);
+    if (!number || !LUO_VEC_ROOM(log->embed, log->n, log->cap_embed) ||
+        !LUO_VEC_ROOM(log->key, log->embeds, log->cap_key)) {
+        if (log->st == LUO_OK)
+            fail(log, LUO_ENOMEM, "this process is out of memory; free some or use less.");
         return;
     }
-    if (*number == l->embeds) l->key[l->embeds++] = key;
-    l->embed[l->n++] = (int32_t)*number;
+    if (*number == log->embeds) log->key[log->embeds++] = key;
+    log->embed[log->n++] = (int32_t)*number;
 }
 
 static uint64_t hashed(int slot, const char *text)
@@ -87,30 +87,30 @@ static uint64_t hashed(int slot, const char *text)
 }
 
 /* label: its cell, NULL: there is none. */
-static void end_sample(click_log *l, const char *label)
+static void end_sample(click_log *log, const char *label)
 {
     const bool known = label && (strcmp(label, "0") == 0 || strcmp(label, "1") == 0);
-    l->unlabelled = l->unlabelled || !known;
-    if (LUO_VEC_ROOM(l->clicked, l->samples, l->cap_clicked))
-        l->clicked[l->samples] = known && *label == '1';
-    else if (l->st == LUO_OK)
-        fail(l, LUO_ENOMEM, "this process is out of memory; free some or use less.");
-    if (++l->samples == INT32_MAX && l->st == LUO_OK)
-        fail(l, LUO_E2BIG, "there are 2147483647 samples or more; fewer are expected.");
+    log->unlabelled = log->unlabelled || !known;
+    if (LUO_VEC_ROOM(log->clicked, log->samples, log->cap_clicked))
+        log->clicked[log->samples] = known && *label == '1';
+    else if (log->st == LUO_OK)
+        fail(log, LUO_ENOMEM, "this process is out of memory; free some or use less.");
+    if (++log->samples == INT32_MAX && log->st == LUO_OK)
+        fail(log, LUO_E2BIG, "there are 2147483647 samples or more; fewer are expected.");
 }
 
 /* ---- forms ---- */
 
 /* False: a cell is no key, which is reported. */
-static bool parse_keys(click_log *l, const char *const *cells, uint64_t *key)
+static bool parse_keys(click_log *log, const char *const *cells, uint64_t *key)
 {
-    for (int i = 0; i < l->slots; i++) {
+    for (int i = 0; i < log->slots; i++) {
         int64_t whole;
         if (luo_json_number_whole(cells[i], strlen(cells[i]), &whole) && whole >= 0) {
             key[i] = (uint64_t)whole;
             continue;
         }
-        luo_csv_error(l->table, i,
+        luo_csv_error(log->table, i,
                       "`%.60s` is no key; a whole number from 0 to %" PRId64 " is expected.",
                       cells[i], INT64_MAX);
         return false;
@@ -118,72 +118,75 @@ static bool parse_keys(click_log *l, const char *const *cells, uint64_t *key)
     return true;
 }
 
-static void take_keys(click_log *l, const char *const *cells, int n)
+static void take_keys(click_log *log, const char *const *cells, int n)
 {
     uint64_t key[LUO_CSV_COLUMNS];
-    if (l->slots == 0 && n <= LUO_CSV_COLUMNS) l->slots = n;
+    if (log->slots == 0 && n <= LUO_CSV_COLUMNS) log->slots = n;
     if (n > LUO_CSV_COLUMNS)
-        luo_csv_error(l->table, 0, "%d keys; at most %d are expected.", n, LUO_CSV_COLUMNS);
-    else if (n != l->slots)
-        luo_csv_error(l->table, 0, "%d key%s; %d are expected.", n, n == 1 ? "" : "s", l->slots);
-    else if (parse_keys(l, cells, key)) {
-        for (int i = 0; i < n; i++) add_key(l, key[i]);
-        end_sample(l, NULL);
+        luo_csv_error(log->table, 0, "%d keys; at most %d are expected.", n, LUO_CSV_COLUMNS);
+    else if (n != log->slots)
+        luo_csv_error(log->table, 0, "%d key%s; %d are expected.", n, n == 1 ? "" : "s",
+                      log->slots);
+    else if (parse_keys(log, cells, key)) {
+        for (int i = 0; i < n; i++) add_key(log, key[i]);
+        end_sample(log, NULL);
     }
 }
 
-static void read_keys(click_log *l)
+static void read_keys(click_log *log)
 {
     const char *cells[LUO_CSV_COLUMNS];
     int n;
-    l->table = luo_csv_open_plain(l->path, ',', l->diags);
-    while (l->st == LUO_OK && (n = luo_csv_next_plain(l->table, cells)) > 0) take_keys(l, cells, n);
+    log->table = luo_csv_open_plain(log->path, ',', log->diags);
+    while (log->st == LUO_OK && (n = luo_csv_next_plain(log->table, cells)) > 0)
+        take_keys(log, cells, n);
 }
 
-static void read_criteo(click_log *l)
+static void read_criteo(click_log *log)
 {
     const char *cells[LUO_CSV_COLUMNS];
     int n;
-    l->slots = CRITEO_SLOTS;
-    l->table = luo_csv_open_plain(l->path, '\t', l->diags);
-    while (l->st == LUO_OK && (n = luo_csv_next_plain(l->table, cells)) > 0) {
+    log->slots = CRITEO_SLOTS;
+    log->table = luo_csv_open_plain(log->path, '\t', log->diags);
+    while (log->st == LUO_OK && (n = luo_csv_next_plain(log->table, cells)) > 0) {
         if (n != CRITEO_CELLS) {
-            luo_csv_error(l->table, 0, "%d cell%s; %d are expected.", n, n == 1 ? "" : "s",
+            luo_csv_error(log->table, 0, "%d cell%s; %d are expected.", n, n == 1 ? "" : "s",
                           CRITEO_CELLS);
             continue;
         }
         for (int i = 0; i < CRITEO_SLOTS; i++)
-            add_key(l, hashed(i, cells[CRITEO_CELLS - CRITEO_SLOTS + i]));
-        end_sample(l, cells[0]);
+            add_key(log, hashed(i, cells[CRITEO_CELLS - CRITEO_SLOTS + i]));
+        end_sample(log, cells[0]);
     }
 }
 
-static void read_avazu(click_log *l)
+static void read_avazu(click_log *log)
 {
     luo_csv_cell cells[AVAZU_COLUMNS];
-    l->slots = AVAZU_SLOTS;
-    l->table = luo_csv_open_foreign(l->path, avazu, AVAZU_COLUMNS, l->diags);
-    while (l->st == LUO_OK && luo_csv_next(l->table, cells)) {
-        for (int i = 0; i < AVAZU_SLOTS; i++) add_key(l, hashed(i, cells[i].text));
-        end_sample(l, cells[AVAZU_SLOTS].text);
+    log->slots = AVAZU_SLOTS;
+    log->table = luo_csv_open_foreign(log->path, avazu, AVAZU_COLUMNS, log->diags);
+    while (log->st == LUO_OK && luo_csv_next(log->table, cells)) {
+        for (int i = 0; i < AVAZU_SLOTS; i++) add_key(log, hashed(i, cells[i].text));
+        end_sample(log, cells[AVAZU_SLOTS].text);
     }
 }
 
 /* ---- the whole ---- */
 
-static luo_status keep(luo_arena *arena, const click_log *l, luo_clicks *out)
+static luo_status keep(luo_arena *arena, const click_log *log, luo_clicks *out)
 {
-    const size_t embed = (size_t)l->n * sizeof *l->embed, key = (size_t)l->embeds * sizeof *l->key;
-    luo_clicks c = {.samples = l->samples, .slots = l->slots, .embeds = l->embeds};
-    c.embed = luo_arena_alloc(arena, embed);
-    c.key = luo_arena_alloc(arena, key);
-    c.clicked = l->unlabelled ? NULL : luo_arena_alloc(arena, (size_t)l->samples);
-    if (!c.embed || !c.key || (!c.clicked && !l->unlabelled)) return LUO_ENOMEM;
-    if (c.clicked) memcpy(c.clicked, l->clicked, (size_t)l->samples);
-    memcpy(c.embed, l->embed, embed);
-    memcpy(c.key, l->key, key);
-    LUO_TRY(luo_clicks_order(arena, &c, NULL));
-    *out = c;
+    const size_t embed = (size_t)log->n * sizeof *log->embed,
+                 key = (size_t)log->embeds * sizeof *log->key;
+    luo_clicks clicks = {.samples = log->samples, .slots = log->slots, .embeds = log->embeds};
+    clicks.embed = luo_arena_alloc(arena, embed);
+    clicks.key = luo_arena_alloc(arena, key);
+    clicks.clicked = log->unlabelled ? NULL : luo_arena_alloc(arena, (size_t)log->samples);
+    if (!clicks.embed || !clicks.key || (!clicks.clicked && !log->unlabelled)) return LUO_ENOMEM;
+    if (clicks.clicked) memcpy(clicks.clicked, log->clicked, (size_t)log->samples);
+    memcpy(clicks.embed, log->embed, embed);
+    memcpy(clicks.key, log->key, key);
+    LUO_TRY(luo_clicks_order(arena, &clicks, NULL));
+    *out = clicks;
     return LUO_OK;
 }
 
@@ -191,17 +194,17 @@ luo_status luo_clicks_read(luo_arena *arena, const char *path, luo_clicks_form f
                            luo_clicks *out, luo_diags *diags)
 {
     static void (*const readers[])(click_log *) = {read_keys, read_criteo, read_avazu};
-    click_log l = {.path = path, .diags = diags};
-    readers[form](&l);
-    const luo_status st = luo_csv_close(l.table);
-    if (l.st == LUO_OK) l.st = st;
-    if (l.st == LUO_OK && l.samples == 0)
-        fail(&l, LUO_EINPUT, "there is no sample; one or more are expected.");
-    if (l.st == LUO_OK && keep(arena, &l, out) != LUO_OK)
-        fail(&l, LUO_ENOMEM, "this process is out of memory; free some or use less.");
-    luo_map_free(&l.number);
-    free(l.embed);
-    free(l.clicked);
-    free(l.key);
-    return l.st;
+    click_log log = {.path = path, .diags = diags};
+    readers[form](&log);
+    const luo_status st = luo_csv_close(log.table);
+    if (log.st == LUO_OK) log.st = st;
+    if (log.st == LUO_OK && log.samples == 0)
+        fail(&log, LUO_EINPUT, "there is no sample; one or more are expected.");
+    if (log.st == LUO_OK && keep(arena, &log, out) != LUO_OK)
+        fail(&log, LUO_ENOMEM, "this process is out of memory; free some or use less.");
+    luo_map_free(&log.number);
+    free(log.embed);
+    free(log.clicked);
+    free(log.key);
+    return log.st;
 }

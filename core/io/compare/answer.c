@@ -6,14 +6,14 @@
 
 enum { MOST = 64 }; /* names in a list */
 
-static bool is_simulated(const luo_result *r)
+static bool is_simulated(const luo_result *result)
 {
-    return strcmp(r->backend, "sim") == 0;
+    return strcmp(result->backend, "sim") == 0;
 }
 
-static bool has_goodput(const luo_result *r)
+static bool has_goodput(const luo_result *result)
 {
-    return r->measured && r->goodput_tokens_per_s > 0;
+    return result->measured && result->goodput_tokens_per_s > 0;
 }
 
 /* Equal up to what adding up in another order changes. */
@@ -38,19 +38,19 @@ static void say_rate(luo_str *text, double tokens_per_s)
     luo_str_add(text, " tokens/s");
 }
 
-static void say_one(luo_str *text, const luo_result *r)
+static void say_one(luo_str *text, const luo_result *result)
 {
-    if (!has_goodput(r) || !isfinite(r->step_mean_s)) return;
-    luo_str_addf(text, "%s: a step %s %.4g s", r->name, is_simulated(r) ? "takes" : "took",
-                 r->step_mean_s);
-    if (r->range) {
+    if (!has_goodput(result) || !isfinite(result->step_mean_s)) return;
+    luo_str_addf(text, "%s: a step %s %.4g s", result->name,
+                 is_simulated(result) ? "takes" : "took", result->step_mean_s);
+    if (result->range) {
         luo_str_add(text, " (");
-        luo_time_range_say(text, r->range, r->step_mean_s);
+        luo_time_range_say(text, result->range, result->step_mean_s);
         luo_str_addc(text, ')');
     }
     luo_str_add(text, "; ");
-    say_rate(text, r->goodput_tokens_per_s);
-    if (isfinite(r->mfu_ratio)) luo_str_addf(text, ", MFU %.1f %%", 100 * r->mfu_ratio);
+    say_rate(text, result->goodput_tokens_per_s);
+    if (isfinite(result->mfu_ratio)) luo_str_addf(text, ", MFU %.1f %%", 100 * result->mfu_ratio);
     luo_str_add(text, ".\n");
 }
 

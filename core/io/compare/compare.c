@@ -20,46 +20,46 @@ static double over(double a, double b)
     return b > 0 ? a / b : NAN;
 }
 
-double luo_result_speedup(const luo_result *r, const luo_result *first)
+double luo_result_speedup(const luo_result *result, const luo_result *first)
 {
-    return over(r->goodput_tokens_per_s, first->goodput_tokens_per_s);
+    return over(result->goodput_tokens_per_s, first->goodput_tokens_per_s);
 }
 
-double luo_result_error(const luo_result *r, const luo_result *first)
+double luo_result_error(const luo_result *result, const luo_result *first)
 {
-    if (strcmp(r->backend, first->backend) == 0) return NAN;
-    return over(r->step_mean_s, first->step_mean_s) - 1;
+    if (strcmp(result->backend, first->backend) == 0) return NAN;
+    return over(result->step_mean_s, first->step_mean_s) - 1;
 }
 
-static luo_status put_run(luo_table *table, const luo_result *r, const luo_result *runs, int32_t n,
-                          luo_err *err)
+static luo_status put_run(luo_table *table, const luo_result *result, const luo_result *runs,
+                          int32_t n, luo_err *err)
 {
-    const luo_result *first = luo_compare_reference(runs, n, r);
-    luo_table_text(table, LUO_COL_COMPARE_run, r->name);
-    luo_table_text(table, LUO_COL_COMPARE_policy, r->policy);
-    luo_table_text(table, LUO_COL_COMPARE_backend, r->backend);
-    luo_table_text(table, LUO_COL_COMPARE_state, luo_run_state_name(r->state));
-    luo_table_text(table, LUO_COL_COMPARE_seed, r->seed);
-    luo_table_text(table, LUO_COL_COMPARE_plan, r->nplans ? r->plans[0] : "");
-    luo_table_text(table, LUO_COL_COMPARE_program, r->nplans ? r->programs[0] : "");
-    luo_table_int_opt(table, LUO_COL_COMPARE_steps, r->steps_done);
-    luo_table_num(table, LUO_COL_COMPARE_total_s, r->total_s);
-    luo_table_num(table, LUO_COL_COMPARE_extent_s, r->extent_s);
-    luo_table_num(table, LUO_COL_COMPARE_step_mean_s, r->step_mean_s);
-    luo_table_num(table, LUO_COL_COMPARE_step_p50_s, r->step_p50_s);
-    luo_table_num(table, LUO_COL_COMPARE_step_p99_s, r->step_p99_s);
-    luo_table_num(table, LUO_COL_COMPARE_tokens_per_s, r->tokens_per_s);
-    luo_table_num(table, LUO_COL_COMPARE_goodput_tokens_per_s, r->goodput_tokens_per_s);
-    luo_table_num(table, LUO_COL_COMPARE_mfu_ratio, r->mfu_ratio);
-    luo_table_num(table, LUO_COL_COMPARE_lost_s, luo_result_lost_s(r));
-    luo_table_int_opt(table, LUO_COL_COMPARE_switches, r->switches);
-    luo_table_int_opt(table, LUO_COL_COMPARE_restarts, r->restarts);
-    luo_table_num(table, LUO_COL_COMPARE_peak_memory_ratio, r->peak_memory_ratio);
-    luo_table_num(table, LUO_COL_COMPARE_speedup, luo_result_speedup(r, first));
-    luo_table_num(table, LUO_COL_COMPARE_error_ratio, luo_result_error(r, first));
-    luo_table_num(table, LUO_COL_COMPARE_low_s, luo_result_low_s(r));
-    luo_table_num(table, LUO_COL_COMPARE_high_s, luo_result_high_s(r));
-    luo_table_text(table, LUO_COL_COMPARE_beside_best, luo_result_beside_best(r, runs, n));
+    const luo_result *first = luo_compare_reference(runs, n, result);
+    luo_table_text(table, LUO_COL_COMPARE_run, result->name);
+    luo_table_text(table, LUO_COL_COMPARE_policy, result->policy);
+    luo_table_text(table, LUO_COL_COMPARE_backend, result->backend);
+    luo_table_text(table, LUO_COL_COMPARE_state, luo_run_state_name(result->state));
+    luo_table_text(table, LUO_COL_COMPARE_seed, result->seed);
+    luo_table_text(table, LUO_COL_COMPARE_plan, result->nplans ? result->plans[0] : "");
+    luo_table_text(table, LUO_COL_COMPARE_program, result->nplans ? result->programs[0] : "");
+    luo_table_int_opt(table, LUO_COL_COMPARE_steps, result->steps_done);
+    luo_table_num(table, LUO_COL_COMPARE_total_s, result->total_s);
+    luo_table_num(table, LUO_COL_COMPARE_extent_s, result->extent_s);
+    luo_table_num(table, LUO_COL_COMPARE_step_mean_s, result->step_mean_s);
+    luo_table_num(table, LUO_COL_COMPARE_step_p50_s, result->step_p50_s);
+    luo_table_num(table, LUO_COL_COMPARE_step_p99_s, result->step_p99_s);
+    luo_table_num(table, LUO_COL_COMPARE_tokens_per_s, result->tokens_per_s);
+    luo_table_num(table, LUO_COL_COMPARE_goodput_tokens_per_s, result->goodput_tokens_per_s);
+    luo_table_num(table, LUO_COL_COMPARE_mfu_ratio, result->mfu_ratio);
+    luo_table_num(table, LUO_COL_COMPARE_lost_s, luo_result_lost_s(result));
+    luo_table_int_opt(table, LUO_COL_COMPARE_switches, result->switches);
+    luo_table_int_opt(table, LUO_COL_COMPARE_restarts, result->restarts);
+    luo_table_num(table, LUO_COL_COMPARE_peak_memory_ratio, result->peak_memory_ratio);
+    luo_table_num(table, LUO_COL_COMPARE_speedup, luo_result_speedup(result, first));
+    luo_table_num(table, LUO_COL_COMPARE_error_ratio, luo_result_error(result, first));
+    luo_table_num(table, LUO_COL_COMPARE_low_s, luo_result_low_s(result));
+    luo_table_num(table, LUO_COL_COMPARE_high_s, luo_result_high_s(result));
+    luo_table_text(table, LUO_COL_COMPARE_beside_best, luo_result_beside_best(result, runs, n));
     return luo_table_end(table, err);
 }
 
@@ -80,83 +80,84 @@ static void count(luo_jsonw *json, const char *key, int64_t v)
         luo_jsonw_int(json, key, v);
 }
 
-static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *runs, int32_t n)
+static void json_run(luo_jsonw *json, const luo_result *result, const luo_result *runs, int32_t n)
 {
-    const luo_result *first = luo_compare_reference(runs, n, r);
-    const char *beside = luo_result_beside_best(r, runs, n);
+    const luo_result *first = luo_compare_reference(runs, n, result);
+    const char *beside = luo_result_beside_best(result, runs, n);
     luo_jsonw_open(json, NULL, '{');
-    luo_jsonw_text(json, "run", r->name);
-    luo_jsonw_text(json, "scenario", r->scenario);
-    luo_jsonw_text(json, "scenario_hash", r->scenario_hash);
-    luo_jsonw_text(json, "policy", r->policy);
-    luo_jsonw_text(json, "backend", r->backend);
-    luo_jsonw_text(json, "state", luo_run_state_name(r->state));
-    luo_jsonw_text(json, "error", r->error[0] ? r->error : NULL);
-    luo_jsonw_text(json, "seed", r->seed);
+    luo_jsonw_text(json, "run", result->name);
+    luo_jsonw_text(json, "scenario", result->scenario);
+    luo_jsonw_text(json, "scenario_hash", result->scenario_hash);
+    luo_jsonw_text(json, "policy", result->policy);
+    luo_jsonw_text(json, "backend", result->backend);
+    luo_jsonw_text(json, "state", luo_run_state_name(result->state));
+    luo_jsonw_text(json, "error", result->error[0] ? result->error : NULL);
+    luo_jsonw_text(json, "seed", result->seed);
     luo_jsonw_open(json, "plans", '[');
-    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(json, NULL, r->plans[i]);
+    for (int32_t i = 0; i < result->nplans; i++) luo_jsonw_text(json, NULL, result->plans[i]);
     luo_jsonw_close(json);
     luo_jsonw_open(json, "programs", '[');
-    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(json, NULL, r->programs[i]);
+    for (int32_t i = 0; i < result->nplans; i++) luo_jsonw_text(json, NULL, result->programs[i]);
     luo_jsonw_close(json);
-    count(json, "steps", r->steps_done);
-    count(json, "steps_redone", r->steps_redone);
-    count(json, "tokens", r->tokens);
-    luo_jsonw_num(json, "total_s", r->total_s, 9);
-    luo_jsonw_num(json, "extent_s", r->extent_s, 9);
-    luo_jsonw_num(json, "step_mean_s", r->step_mean_s, 9);
-    luo_jsonw_num(json, "low_s", luo_result_low_s(r), 9);
-    luo_jsonw_num(json, "high_s", luo_result_high_s(r), 9);
-    luo_jsonw_num(json, "step_p50_s", r->step_p50_s, 9);
-    luo_jsonw_num(json, "step_p99_s", r->step_p99_s, 9);
-    luo_jsonw_num(json, "tokens_per_s", r->tokens_per_s, 3);
-    luo_jsonw_num(json, "goodput_tokens_per_s", r->goodput_tokens_per_s, 3);
-    luo_jsonw_num(json, "mfu_ratio", r->mfu_ratio, 6);
-    luo_jsonw_num(json, "lost_s", luo_result_lost_s(r), 9);
+    count(json, "steps", result->steps_done);
+    count(json, "steps_redone", result->steps_redone);
+    count(json, "tokens", result->tokens);
+    luo_jsonw_num(json, "total_s", result->total_s, 9);
+    luo_jsonw_num(json, "extent_s", result->extent_s, 9);
+    luo_jsonw_num(json, "step_mean_s", result->step_mean_s, 9);
+    luo_jsonw_num(json, "low_s", luo_result_low_s(result), 9);
+    luo_jsonw_num(json, "high_s", luo_result_high_s(result), 9);
+    luo_jsonw_num(json, "step_p50_s", result->step_p50_s, 9);
+    luo_jsonw_num(json, "step_p99_s", result->step_p99_s, 9);
+    luo_jsonw_num(json, "tokens_per_s", result->tokens_per_s, 3);
+    luo_jsonw_num(json, "goodput_tokens_per_s", result->goodput_tokens_per_s, 3);
+    luo_jsonw_num(json, "mfu_ratio", result->mfu_ratio, 6);
+    luo_jsonw_num(json, "lost_s", luo_result_lost_s(result), 9);
     luo_jsonw_open(json, "time", '{');
-    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(json, luo_result_time_name(i), r->time[i], 9);
+    for (int i = 0; i < LUO_TIMES; i++)
+        luo_jsonw_num(json, luo_result_time_name(i), result->time[i], 9);
     luo_jsonw_close(json);
-    count(json, "switches", r->switches);
-    count(json, "restarts", r->restarts);
-    luo_jsonw_num(json, "peak_memory_ratio", r->peak_memory_ratio, 6);
-    luo_jsonw_num(json, "speedup", luo_result_speedup(r, first), 6);
+    count(json, "switches", result->switches);
+    count(json, "restarts", result->restarts);
+    luo_jsonw_num(json, "peak_memory_ratio", result->peak_memory_ratio, 6);
+    luo_jsonw_num(json, "speedup", luo_result_speedup(result, first), 6);
     luo_jsonw_text(json, "beside_best", *beside ? beside : NULL);
-    luo_jsonw_num(json, "error_ratio", luo_result_error(r, first), 6);
+    luo_jsonw_num(json, "error_ratio", luo_result_error(result, first), 6);
     luo_jsonw_close(json);
 }
 
-static void json_seeds(luo_jsonw *json, const luo_seed_stats *s)
+static void json_seeds(luo_jsonw *json, const luo_seed_stats *stats)
 {
-    if (s->npolicies == 0) return;
+    if (stats->npolicies == 0) return;
     luo_jsonw_open(json, "seeds", '[');
-    for (int32_t i = 0; i < s->npolicies; i++) {
-        const luo_interval *v = &s->policy[i].goodput;
+    for (int32_t i = 0; i < stats->npolicies; i++) {
+        const luo_interval *interval = &stats->policy[i].goodput;
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_text(json, "run", s->policy[i].label);
-        luo_jsonw_int(json, "seeds", s->policy[i].n);
-        luo_jsonw_num(json, "goodput_mean_tokens_per_s", v->mean, 3);
-        luo_jsonw_num(json, "goodput_low95_tokens_per_s", v->low, 3);
-        luo_jsonw_num(json, "goodput_high95_tokens_per_s", v->high, 3);
+        luo_jsonw_text(json, "run", stats->policy[i].label);
+        luo_jsonw_int(json, "seeds", stats->policy[i].n);
+        luo_jsonw_num(json, "goodput_mean_tokens_per_s", interval->mean, 3);
+        luo_jsonw_num(json, "goodput_low95_tokens_per_s", interval->low, 3);
+        luo_jsonw_num(json, "goodput_high95_tokens_per_s", interval->high, 3);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
     luo_jsonw_open(json, "pairs", '[');
-    for (int32_t i = 0; i < s->npairs; i++) {
-        const luo_seed_pair *p = &s->pair[i];
+    for (int32_t i = 0; i < stats->npairs; i++) {
+        const luo_seed_pair *pair = &stats->pair[i];
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_text(json, "run", s->policy[p->run].label);
-        luo_jsonw_text(json, "other", s->policy[p->other].label);
-        luo_jsonw_int(json, "seeds", p->difference.n);
-        luo_jsonw_int(json, "ahead", p->ahead);
-        luo_jsonw_int(json, "behind", p->behind);
-        luo_jsonw_num(json, "difference_tokens_per_s", p->difference.mean, 3);
-        luo_jsonw_num(json, "difference_low95_tokens_per_s", p->difference.low, 3);
-        luo_jsonw_num(json, "difference_high95_tokens_per_s", p->difference.high, 3);
-        luo_jsonw_num(json, "p", p->difference.p, 6);
+        luo_jsonw_text(json, "run", stats->policy[pair->run].label);
+        luo_jsonw_text(json, "other", stats->policy[pair->other].label);
+        luo_jsonw_int(json, "seeds", pair->difference.n);
+        luo_jsonw_int(json, "ahead", pair->ahead);
+        luo_jsonw_int(json, "behind", pair->behind);
+        luo_jsonw_num(json, "difference_tokens_per_s", pair->difference.mean, 3);
+        luo_jsonw_num(json, "difference_low95_tokens_per_s", pair->difference.low, 3);
+        luo_jsonw_num(json, "difference_high95_tokens_per_s", pair->difference.high, 3);
+        luo_jsonw_num(json, "p", pair->difference.p, 6);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
-    luo_jsonw_text(json, "answer", s->answer);
+    luo_jsonw_text(json, "answer", stats->answer);
 }
 
 typedef struct beyond { /* what several runs say together */
@@ -183,7 +184,7 @@ static void json_all(luo_jsonw *json, const luo_result *runs, int32_t n, const b
     json_seeds(json, &all->seeds);
 }
 
-static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, int32_t n,
+static luo_status write_json(const luo_compare_opts *opts, const luo_result *runs, int32_t n,
                              const beyond *all, luo_err *err)
 {
     luo_str text = {0}, path = {0};
@@ -192,16 +193,16 @@ static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, 
     luo_jsonw_text(&json, "schema", "luoshu.compare/1");
     json_all(&json, runs, n, all);
     luo_jsonw_close(&json);
-    luo_str_addf(&path, "%s/compare.json", o->out);
+    luo_str_addf(&path, "%s/compare.json", opts->out);
     const luo_status st = text.failed || path.failed
                               ? luo_err_nomem(err)
                               : luo_file_write_own(path.at, text.at, text.len, err);
     luo_str_free(&text);
     luo_str_free(&path);
-    if (!o->json) return st;
-    luo_jsonw_open(o->json, "compared", '{');
-    json_all(o->json, runs, n, all);
-    luo_jsonw_close(o->json);
+    if (!opts->json) return st;
+    luo_jsonw_open(opts->json, "compared", '{');
+    json_all(opts->json, runs, n, all);
+    luo_jsonw_close(opts->json);
     return st;
 }
 
@@ -247,28 +248,29 @@ luo_status luo_compare_open(luo_arena *arena, luo_table *table, const char *out,
 }
 
 /* The first run beside run i. */
-static luo_status compare_pair(luo_arena *arena, const luo_compare_opts *o, const luo_result *runs,
-                               int32_t n, int32_t i, luo_op_table *ops, luo_str *text,
-                               luo_diags *diags)
+static luo_status compare_pair(luo_arena *arena, const luo_compare_opts *opts,
+                               const luo_result *runs, int32_t n, int32_t i, luo_op_table *ops,
+                               luo_str *text, luo_diags *diags)
 {
-    luo_pair_errors e;
+    luo_pair_errors errors;
     luo_err err = {0};
     char *suffix =
         n > 2 ? luo_arena_printf(arena, "-%s", runs[i].name) : luo_arena_strdup(arena, "");
     if (!suffix) return LUO_ENOMEM;
-    LUO_TRY(luo_compare_steps(arena, o->out, &runs[0], &runs[i], suffix, &e, diags));
+    LUO_TRY(luo_compare_steps(arena, opts->out, &runs[0], &runs[i], suffix, &errors, diags));
     LUO_TRY(luo_op_table_read(ops, i, &runs[i], diags));
     const bool predicted = strcmp(runs[0].backend, runs[i].backend) != 0;
-    if (predicted && e.steps > 0)
+    if (predicted && errors.steps > 0)
         luo_str_addf(text,
                      "%s against %s: step time differs by %.2f %% in the median, %.2f %% at most, "
                      "over %lld steps; the whole run by %.2f %%\n",
-                     runs[i].name, runs[0].name, 100 * e.median, 100 * e.largest,
-                     (long long)e.steps, 100 * fabs(over(runs[i].total_s, runs[0].total_s) - 1));
-    if (luo_op_table_write(ops, i, o->out, suffix, predicted ? text : NULL, &err) != LUO_OK)
+                     runs[i].name, runs[0].name, 100 * errors.median, 100 * errors.largest,
+                     (long long)errors.steps,
+                     100 * fabs(over(runs[i].total_s, runs[0].total_s) - 1));
+    if (luo_op_table_write(ops, i, opts->out, suffix, predicted ? text : NULL, &err) != LUO_OK)
         return luo_diags_err(diags, &err);
     const int32_t plan = different(&runs[0], &runs[i]);
-    if (plan < 0 || o->allow_different) return LUO_OK;
+    if (plan < 0 || opts->allow_different) return LUO_OK;
     luo_diags_add(diags, LUO_ERROR, LUO_ENO, NULL, 0, 0,
                   "runs `%s` and `%s` ran different programs for plan %d (%s, %s); compare equal "
                   "ones or pass --allow-different.",
@@ -317,16 +319,16 @@ static void say_all(const luo_result *runs, int32_t n, const beyond *all, luo_st
     luo_str_free(&notes);
 }
 
-static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_result *runs,
+static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *opts, luo_result *runs,
                                int32_t n, luo_str *text, luo_diags *diags)
 {
     luo_err err = {0};
     beyond all;
-    luo_status st = luo_file_make_dir(o->out, &err), answer = LUO_OK;
+    luo_status st = luo_file_make_dir(opts->out, &err), answer = LUO_OK;
     if (st == LUO_OK) st = find_beyond(arena, runs, n, &all, diags, &err);
-    if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
-    if (st == LUO_OK) st = write_json(o, runs, n, &all, &err);
-    if (st == LUO_OK) st = luo_job_pairs_write(o->out, all.pairs, all.npairs, &err);
+    if (st == LUO_OK) st = write_table(opts->out, runs, n, &err);
+    if (st == LUO_OK) st = write_json(opts, runs, n, &all, &err);
+    if (st == LUO_OK) st = luo_job_pairs_write(opts->out, all.pairs, all.npairs, &err);
     if (st != LUO_OK) return err.text[0] ? luo_diags_err(diags, &err) : st;
     say_all(runs, n, &all, text);
     luo_op_table *ops = luo_op_table_new(arena, n);
@@ -335,14 +337,14 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
                                      : LUO_OK;
     for (int32_t i = 1; st == LUO_OK && i < n; i++) {
         if (no_pair(&runs[0], &runs[i]) || !runs[0].measured || !runs[i].measured) continue;
-        st = compare_pair(arena, o, runs, n, i, ops, text, diags);
+        st = compare_pair(arena, opts, runs, n, i, ops, text, diags);
         if (st != LUO_ENO) continue;
         answer = st; /* the other pairs are written all the same */
         st = LUO_OK;
     }
     luo_op_table_free(ops);
-    if (st == LUO_OK) st = luo_compare_predicted(arena, o->out, runs, n, diags);
-    if (st == LUO_OK) st = luo_compare_seeds(arena, o->out, runs, n, &all.seeds, text, diags);
+    if (st == LUO_OK) st = luo_compare_predicted(arena, opts->out, runs, n, diags);
+    if (st == LUO_OK) st = luo_compare_seeds(arena, opts->out, runs, n, &all.seeds, text, diags);
     return st != LUO_OK ? st : answer;
 }
 

@@ -24,8 +24,9 @@ luo_status luo_compare_read(luo_arena *arena, const char *const *paths, int32_t 
 luo_status luo_compare_say(luo_arena *arena, const luo_result *runs, int32_t n, luo_str *answer,
                            luo_str *notes, luo_diags *diags, luo_err *err);
 
-/* What a run is held against: the first, a job the same one alone. r is one of runs. */
-const luo_result *luo_compare_reference(const luo_result *runs, int32_t n, const luo_result *r);
+/* What a run is held against: the first, a job the same one alone. result is one of runs. */
+const luo_result *luo_compare_reference(const luo_result *runs, int32_t n,
+                                        const luo_result *result);
 
 /* The table for people, cell by cell. */
 enum { LUO_COMPARE_CELLS = 14, LUO_COMPARE_CELL = 24 };

@@ -19,13 +19,13 @@ luo_status luo_compare_steps(luo_arena *arena, const char *out, const luo_result
 /* compare_ops.c: sums by op of every run; run 0 is the reference. */
 typedef struct luo_op_table luo_op_table;
 luo_op_table *luo_op_table_new(luo_arena *arena, int32_t nruns); /* NULL: out of memory */
-void luo_op_table_free(luo_op_table *t);
-luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *result,
+void luo_op_table_free(luo_op_table *table);
+luo_status luo_op_table_read(luo_op_table *table, int32_t run, const luo_result *result,
                              luo_diags *diags);
 /* A row per op, then sums, whose names have a * in them: of an op over all layers, of all ops of a
  * kind, of all, of what devices waited; all but the first also to text (NULL: not wanted). Nothing
  * when no step was traced in both. */
-luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
+luo_status luo_op_table_write(luo_op_table *table, int32_t run, const char *out, const char *suffix,
                               luo_str *text, luo_err *err);
 /* predicted.c: OUT/plots/predicted.csv, if the reference or others were simulated and the other one
  * was not; else nothing. Reads the files that were written for the pairs. suffix: as above, per
@@ -81,11 +81,11 @@ void luo_compare_table(luo_str *text, const luo_result *runs, int32_t n);
 void luo_compare_notes(luo_str *text, const luo_result *runs, int32_t n);
 
 /* compare_range.c: best slower within_range, by goodput beside the highest of simulated runs of one
- * seed; "": it has no range. r is one of runs. Cost: O(n). */
-const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, int32_t n);
+ * seed; "": it has no range. result is one of runs. Cost: O(n). */
+const char *luo_result_beside_best(const luo_result *result, const luo_result *runs, int32_t n);
 /* Ends of the range of step_mean_s; NAN: there is none. */
-double luo_result_low_s(const luo_result *r);
-double luo_result_high_s(const luo_result *r);
+double luo_result_low_s(const luo_result *result);
+double luo_result_high_s(const luo_result *result);
 /* answer.c: one sentence: which run to choose, by how much, and whether that is more than ranges
  * allow for; of equal ones why; of one run its step; of a real run beside its prediction how far
  * that is off. Else nothing where seeds or backends differ. Pre: goodput is settled. */
@@ -95,7 +95,7 @@ void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n);
 
 /* Time not spent in steps that stayed. */
 double luo_result_lost_s(const luo_result *result);
-double luo_result_speedup(const luo_result *r, const luo_result *first);
+double luo_result_speedup(const luo_result *result, const luo_result *first);
 /* NAN unless the two are on different backends. */
-double luo_result_error(const luo_result *r, const luo_result *first);
+double luo_result_error(const luo_result *result, const luo_result *first);
 #endif

@@ -49,29 +49,29 @@ struct luo_op_table {
 
 luo_op_table *luo_op_table_new(luo_arena *arena, int32_t nruns)
 {
-    luo_op_table *t = calloc(1, sizeof *t);
-    if (!t) return NULL;
-    t->arena = arena;
-    t->nruns = nruns;
-    t->runs = calloc((size_t)nruns + 1, sizeof *t->runs);
-    if (t->runs) return t;
-    free(t);
+    luo_op_table *table = calloc(1, sizeof *table);
+    if (!table) return NULL;
+    table->arena = arena;
+    table->nruns = nruns;
+    table->runs = calloc((size_t)nruns + 1, sizeof *table->runs);
+    if (table->runs) return table;
+    free(table);
     return NULL;
 }
 
-void luo_op_table_free(luo_op_table *t)
+void luo_op_table_free(luo_op_table *table)
 {
-    if (!t) return;
-    for (int32_t i = 0; i < t->nruns; i++) {
-        free(t->runs[i].attempt);
-        free(t->runs[i].sum);
-        free(t->runs[i].span);
-        luo_map_free(&t->runs[i].index);
+    if (!table) return;
+    for (int32_t i = 0; i < table->nruns; i++) {
+        free(table->runs[i].attempt);
+        free(table->runs[i].sum);
+        free(table->runs[i].span);
+        luo_map_free(&table->runs[i].index);
     }
-    luo_map_free(&t->index);
-    free(t->name);
-    free(t->runs);
-    free(t);
+    luo_map_free(&table->index);
+    free(table->name);
+    free(table->runs);
+    free(table);
 }
 
 /* Room for one more of n items; false: out of memory. */
@@ -81,22 +81,23 @@ static bool grow(void *list, int32_t n, int32_t *cap, size_t size)
 }
 
 /* Number of an op; -1: out of memory. */
-static int32_t op_of(luo_op_table *t, const char *op, const char *kind)
+static int32_t op_of(luo_op_table *table, const char *op, const char *kind)
 {
     uint64_t key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, op), kind);
     for (;; key++) { /* the next key when two names have one hash */
-        int64_t *slot = luo_map_at(&t->index, key, -1);
+        int64_t *slot = luo_map_at(&table->index, key, -1);
         if (!slot) return -1;
         if (*slot >= 0) {
-            const op_name *known = &t->name[*slot];
+            const op_name *known = &table->name[*slot];
             if (strcmp(known->op, op) == 0 && strcmp(known->kind, kind) == 0) return (int32_t)*slot;
             continue;
         }
-        if (!grow(&t->name, t->n, &t->cap, sizeof *t->name)) return -1;
-        t->name[t->n] = (op_name){luo_arena_strdup(t->arena, op), luo_arena_strdup(t->arena, kind)};
-        if (!t->name[t->n].op || !t->name[t->n].kind) return -1;
-        *slot = t->n;
-        return t->n++;
+        if (!grow(&table->name, table->n, &table->cap, sizeof *table->name)) return -1;
+        table->name[table->n] =
+            (op_name){luo_arena_strdup(table->arena, op), luo_arena_strdup(table->arena, kind)};
+        if (!table->name[table->n].op || !table->name[table->n].kind) return -1;
+        *slot = table->n;
+        return table->n++;
     }
 }
 
@@ -108,14 +109,14 @@ static int by_device_and_start(const void *a, const void *b)
 }
 
 /* Of the last attempt: what no operation of a device covers, over its devices. */
-static void end_attempt(run_ops *r)
+static void end_attempt(run_ops *ops)
 {
     double first_s = INFINITY, last_s = -INFINITY, covered_s = 0, until_s = -INFINITY;
     int32_t devices = 0;
-    if (r->nspan == 0) return;
-    qsort(r->span, (size_t)r->nspan, sizeof *r->span, by_device_and_start);
-    for (int32_t i = 0; i < r->nspan; i++) {
-        const span *s = &r->span[i];
+    if (ops->nspan == 0) return;
+    qsort(ops->span, (size_t)ops->nspan, sizeof *ops->span, by_device_and_start);
+    for (int32_t i = 0; i < ops->nspan; i++) {
+        const span *s = &ops->span[i];
         const bool next = i == 0 || s->device != s[-1].device;
         if (next) until_s = -INFINITY;
         devices += next;
@@ -124,46 +125,47 @@ static void end_attempt(run_ops *r)
         first_s = fmin(first_s, s->start_s);
         last_s = fmax(last_s, s->end_s);
     }
-    r->attempt[r->nattempt - 1].idle_s = devices * (last_s - first_s) - covered_s;
-    r->nspan = 0;
+    ops->attempt[ops->nattempt - 1].idle_s = devices * (last_s - first_s) - covered_s;
+    ops->nspan = 0;
 }
 
 /* Rows of one attempt stand together. */
-static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *cells)
+static bool add_row(luo_op_table *table, run_ops *ops, const luo_csv_cell *cells)
 {
     const attempt of = {cells[LUO_COL_OPS_step].whole, cells[LUO_COL_OPS_attempt].whole, 0};
     const span now = {cells[LUO_COL_OPS_device].whole, cells[LUO_COL_OPS_t_start_s].number,
                       cells[LUO_COL_OPS_t_end_s].number};
-    const attempt *last = r->nattempt ? &r->attempt[r->nattempt - 1] : NULL;
+    const attempt *last = ops->nattempt ? &ops->attempt[ops->nattempt - 1] : NULL;
     if (!last || last->step != of.step || last->attempt != of.attempt) {
-        end_attempt(r);
-        if (!grow(&r->attempt, r->nattempt, &r->cap_attempt, sizeof *r->attempt)) return false;
-        r->attempt[r->nattempt++] = of;
+        end_attempt(ops);
+        if (!grow(&ops->attempt, ops->nattempt, &ops->cap_attempt, sizeof *ops->attempt))
+            return false;
+        ops->attempt[ops->nattempt++] = of;
     }
-    const int32_t op = op_of(t, cells[LUO_COL_OPS_op].text, cells[LUO_COL_OPS_kind].text);
-    const int32_t at = r->nattempt - 1;
+    const int32_t op = op_of(table, cells[LUO_COL_OPS_op].text, cells[LUO_COL_OPS_kind].text);
+    const int32_t at = ops->nattempt - 1;
     if (op < 0) return false;
-    int64_t *slot = luo_map_at(&r->index, (uint64_t)op << 32 | (uint32_t)at, -1);
-    if (!slot || !grow(&r->sum, r->nsum, &r->cap_sum, sizeof *r->sum)) return false;
+    int64_t *slot = luo_map_at(&ops->index, (uint64_t)op << 32 | (uint32_t)at, -1);
+    if (!slot || !grow(&ops->sum, ops->nsum, &ops->cap_sum, sizeof *ops->sum)) return false;
     if (*slot < 0) {
-        *slot = r->nsum;
-        r->sum[r->nsum++] = (op_sum){op, at, 0, 0};
+        *slot = ops->nsum;
+        ops->sum[ops->nsum++] = (op_sum){op, at, 0, 0};
     }
-    r->sum[*slot].calls++;
-    r->sum[*slot].seconds += now.end_s - now.start_s;
-    if (!grow(&r->span, r->nspan, &r->cap_span, sizeof *r->span)) return false;
-    r->span[r->nspan++] = now;
+    ops->sum[*slot].calls++;
+    ops->sum[*slot].seconds += now.end_s - now.start_s;
+    if (!grow(&ops->span, ops->nspan, &ops->cap_span, sizeof *ops->span)) return false;
+    ops->span[ops->nspan++] = now;
     return true;
 }
 
-luo_status luo_op_table_read(luo_op_table *t, int32_t run, const luo_result *result,
+luo_status luo_op_table_read(luo_op_table *table, int32_t run, const luo_result *result,
                              luo_diags *diags)
 {
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    luo_csv *in = luo_result_table(t->arena, result->dir, LUO_TABLE_OPS, diags);
+    luo_csv *in = luo_result_table(table->arena, result->dir, LUO_TABLE_OPS, diags);
     bool ok = true;
-    while (ok && in && luo_csv_next(in, cells)) ok = add_row(t, &t->runs[run], cells);
-    end_attempt(&t->runs[run]);
+    while (ok && in && luo_csv_next(in, cells)) ok = add_row(table, &table->runs[run], cells);
+    end_attempt(&table->runs[run]);
     const luo_status st = luo_csv_close(in);
     return ok ? st : LUO_ENOMEM;
 }
@@ -173,31 +175,31 @@ typedef struct pair_sum {
     double seconds[2];
 } pair_sum;
 
-static bool has_attempt(const run_ops *r, const attempt *a)
+static bool has_attempt(const run_ops *ops, const attempt *a)
 {
-    for (int32_t i = 0; i < r->nattempt; i++)
-        if (r->attempt[i].step == a->step && r->attempt[i].attempt == a->attempt) return true;
+    for (int32_t i = 0; i < ops->nattempt; i++)
+        if (ops->attempt[i].step == a->step && ops->attempt[i].attempt == a->attempt) return true;
     return false;
 }
 
-/* Adds what run r spent in attempts that `other` has as well. */
-static void add_common(pair_sum *sum, int which, const run_ops *r, const run_ops *other)
+/* Adds what run ops spent in attempts that `other` has as well. */
+static void add_common(pair_sum *sum, int which, const run_ops *ops, const run_ops *other)
 {
-    for (int32_t i = 0; i < r->nsum; i++) {
-        const op_sum *s = &r->sum[i];
-        if (!has_attempt(other, &r->attempt[s->attempt])) continue;
+    for (int32_t i = 0; i < ops->nsum; i++) {
+        const op_sum *s = &ops->sum[i];
+        if (!has_attempt(other, &ops->attempt[s->attempt])) continue;
         sum[s->op].calls[which] += s->calls;
         sum[s->op].seconds[which] += s->seconds;
     }
 }
 
 /* What devices had no operation for, in attempts that both have. */
-static void add_idle(pair_sum *sum, int which, const run_ops *r, const run_ops *other)
+static void add_idle(pair_sum *sum, int which, const run_ops *ops, const run_ops *other)
 {
-    for (int32_t i = 0; i < r->nattempt; i++) {
-        if (!has_attempt(other, &r->attempt[i])) continue;
+    for (int32_t i = 0; i < ops->nattempt; i++) {
+        if (!has_attempt(other, &ops->attempt[i])) continue;
         sum->calls[which]++;
-        sum->seconds[which] += r->attempt[i].idle_s;
+        sum->seconds[which] += ops->attempt[i].idle_s;
     }
 }
 
@@ -209,21 +211,21 @@ static void add_pair(pair_sum *to, const pair_sum *from)
     }
 }
 
-static double error_of(const pair_sum *s)
+static double error_of(const pair_sum *sum)
 {
-    return s->seconds[0] > 0 ? s->seconds[1] / s->seconds[0] - 1 : NAN;
+    return sum->seconds[0] > 0 ? sum->seconds[1] / sum->seconds[0] - 1 : NAN;
 }
 
-static luo_status put_row(luo_table *csv, const char *op, const char *kind, const pair_sum *s,
+static luo_status put_row(luo_table *csv, const char *op, const char *kind, const pair_sum *sum,
                           luo_err *err)
 {
-    if (s->calls[0] + s->calls[1] == 0) return LUO_OK;
+    if (sum->calls[0] + sum->calls[1] == 0) return LUO_OK;
     luo_table_text(csv, LUO_COL_COMPARE_OPS_op, op);
     luo_table_text(csv, LUO_COL_COMPARE_OPS_kind, kind);
-    luo_table_int(csv, LUO_COL_COMPARE_OPS_calls, s->calls[0]);
-    luo_table_num(csv, LUO_COL_COMPARE_OPS_reference_s, s->seconds[0]);
-    luo_table_num(csv, LUO_COL_COMPARE_OPS_other_s, s->seconds[1]);
-    luo_table_num(csv, LUO_COL_COMPARE_OPS_error_ratio, error_of(s));
+    luo_table_int(csv, LUO_COL_COMPARE_OPS_calls, sum->calls[0]);
+    luo_table_num(csv, LUO_COL_COMPARE_OPS_reference_s, sum->seconds[0]);
+    luo_table_num(csv, LUO_COL_COMPARE_OPS_other_s, sum->seconds[1]);
+    luo_table_num(csv, LUO_COL_COMPARE_OPS_error_ratio, error_of(sum));
     return luo_table_end(csv, err);
 }
 
@@ -251,40 +253,41 @@ static bool of_all_layers(luo_arena *arena, const char *op, const char **out)
 }
 
 /* Ops of one name over all layers, in the order in which they first appear. */
-static luo_status put_layers(luo_op_table *t, const pair_sum *sum, luo_table *csv, luo_err *err)
+static luo_status put_layers(luo_op_table *table, const pair_sum *sum, luo_table *csv, luo_err *err)
 {
-    bool *done = calloc((size_t)t->n + 1, sizeof *done);
-    const char **name = calloc((size_t)t->n + 1, sizeof *name);
+    bool *done = calloc((size_t)table->n + 1, sizeof *done);
+    const char **name = calloc((size_t)table->n + 1, sizeof *name);
     luo_status st = done && name ? LUO_OK : luo_err_nomem(err);
-    for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
-        if (!of_all_layers(t->arena, t->name[i].op, &name[i])) st = luo_err_nomem(err);
-    for (int32_t i = 0; st == LUO_OK && i < t->n; i++) {
+    for (int32_t i = 0; st == LUO_OK && i < table->n; i++)
+        if (!of_all_layers(table->arena, table->name[i].op, &name[i])) st = luo_err_nomem(err);
+    for (int32_t i = 0; st == LUO_OK && i < table->n; i++) {
         pair_sum all = {0};
         if (done[i] || !name[i]) continue;
-        for (int32_t k = i; k < t->n; k++) {
-            if (!name[k] || strcmp(name[i], name[k]) || strcmp(t->name[i].kind, t->name[k].kind))
+        for (int32_t k = i; k < table->n; k++) {
+            if (!name[k] || strcmp(name[i], name[k]) ||
+                strcmp(table->name[i].kind, table->name[k].kind))
                 continue;
             done[k] = true;
             add_pair(&all, &sum[k]);
         }
-        st = put_row(csv, name[i], t->name[i].kind, &all, err);
+        st = put_row(csv, name[i], table->name[i].kind, &all, err);
     }
     free(done);
     free(name);
     return st;
 }
 
-static void tell(luo_str *text, const char *what, const pair_sum *s)
+static void tell(luo_str *text, const char *what, const pair_sum *sum)
 {
-    const double error = error_of(s);
-    if (!text || s->calls[0] + s->calls[1] == 0) return;
-    luo_str_addf(text, "  %-11s %12.6f s  %12.6f s", what, s->seconds[0], s->seconds[1]);
+    const double error = error_of(sum);
+    if (!text || sum->calls[0] + sum->calls[1] == 0) return;
+    luo_str_addf(text, "  %-11s %12.6f s  %12.6f s", what, sum->seconds[0], sum->seconds[1]);
     if (isfinite(error)) luo_str_addf(text, "  %+8.2f %%", 100 * error);
     luo_str_add(text, "\n");
 }
 
 /* By kind of instruction, all together, and what is left of the devices' time. */
-static luo_status put_kinds(luo_op_table *t, int32_t run, const pair_sum *sum, luo_table *csv,
+static luo_status put_kinds(luo_op_table *table, int32_t run, const pair_sum *sum, luo_table *csv,
                             luo_str *text, luo_err *err)
 {
     pair_sum total = {0}, idle = {0};
@@ -294,37 +297,37 @@ static luo_status put_kinds(luo_op_table *t, int32_t run, const pair_sum *sum, l
     for (int kind = 0; kind <= LUO_INSTR_IO; kind++) {
         const char *name = luo_instr_kind_name((luo_instr_kind)kind);
         pair_sum all = {0};
-        for (int32_t i = 0; i < t->n; i++)
-            if (strcmp(t->name[i].kind, name) == 0) add_pair(&all, &sum[i]);
+        for (int32_t i = 0; i < table->n; i++)
+            if (strcmp(table->name[i].kind, name) == 0) add_pair(&all, &sum[i]);
         LUO_TRY(put_row(csv, "*", name, &all, err));
         tell(text, name, &all);
         add_pair(&total, &all);
     }
     tell(text, "all", &total);
-    add_idle(&idle, 0, &t->runs[0], &t->runs[run]);
-    add_idle(&idle, 1, &t->runs[run], &t->runs[0]);
+    add_idle(&idle, 0, &table->runs[0], &table->runs[run]);
+    add_idle(&idle, 1, &table->runs[run], &table->runs[0]);
     tell(text, "waiting", &idle);
     LUO_TRY(put_row(csv, "*", "*", &total, err));
     return put_row(csv, "*.waiting", "*", &idle, err);
 }
 
-luo_status luo_op_table_write(luo_op_table *t, int32_t run, const char *out, const char *suffix,
+luo_status luo_op_table_write(luo_op_table *table, int32_t run, const char *out, const char *suffix,
                               luo_str *text, luo_err *err)
 {
     luo_table csv = {0};
     luo_status st = LUO_OK;
-    pair_sum *sum = calloc((size_t)t->n + 1, sizeof *sum);
+    pair_sum *sum = calloc((size_t)table->n + 1, sizeof *sum);
     bool any = false;
     if (!sum) return luo_err_nomem(err);
-    add_common(sum, 0, &t->runs[0], &t->runs[run]);
-    add_common(sum, 1, &t->runs[run], &t->runs[0]);
-    for (int32_t i = 0; i < t->n; i++) any |= sum[i].calls[0] + sum[i].calls[1] > 0;
+    add_common(sum, 0, &table->runs[0], &table->runs[run]);
+    add_common(sum, 1, &table->runs[run], &table->runs[0]);
+    for (int32_t i = 0; i < table->n; i++) any |= sum[i].calls[0] + sum[i].calls[1] > 0;
     if (any) {
-        st = luo_compare_open(t->arena, &csv, out, LUO_TABLE_COMPARE_OPS, suffix, err);
-        for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
-            st = put_row(&csv, t->name[i].op, t->name[i].kind, &sum[i], err);
-        if (st == LUO_OK) st = put_layers(t, sum, &csv, err);
-        if (st == LUO_OK) st = put_kinds(t, run, sum, &csv, text, err);
+        st = luo_compare_open(table->arena, &csv, out, LUO_TABLE_COMPARE_OPS, suffix, err);
+        for (int32_t i = 0; st == LUO_OK && i < table->n; i++)
+            st = put_row(&csv, table->name[i].op, table->name[i].kind, &sum[i], err);
+        if (st == LUO_OK) st = put_layers(table, sum, &csv, err);
+        if (st == LUO_OK) st = put_kinds(table, run, sum, &csv, text, err);
     }
     const luo_status closed = luo_table_close(&csv, st == LUO_OK ? err : NULL);
     free(sum);

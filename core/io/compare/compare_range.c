@@ -5,15 +5,15 @@
 
 #include "core/io/compare/compare_internal.h"
 
-static bool has_range(const luo_result *r)
+static bool has_range(const luo_result *result)
 {
-    return r->range && isfinite(r->goodput_tokens_per_s) && r->total_s > 0;
+    return result->range && isfinite(result->goodput_tokens_per_s) && result->total_s > 0;
 }
 
 /* What steps are of the time: the rest is what the scenario says, which is not predicted. */
-static double step_share(const luo_result *r)
+static double step_share(const luo_result *result)
 {
-    return fmin(fmax(1 - luo_result_lost_s(r) / r->total_s, 0), 1);
+    return fmin(fmax(1 - luo_result_lost_s(result) / result->total_s, 0), 1);
 }
 
 /* Do both keep to one plan, whose step they share? */
@@ -32,26 +32,26 @@ static const luo_result *best_of_seed(const luo_result *runs, int32_t n, const c
     return best;
 }
 
-const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, int32_t n)
+const char *luo_result_beside_best(const luo_result *result, const luo_result *runs, int32_t n)
 {
-    if (r->job) return ""; /* jobs are no choice */
-    const luo_result *best = has_range(r) ? best_of_seed(runs, n, r->seed) : NULL;
+    if (result->job) return ""; /* jobs are no choice */
+    const luo_result *best = has_range(result) ? best_of_seed(runs, n, result->seed) : NULL;
     if (!best) return "";
-    if (best == r) return "best";
-    const double ratio = log(best->goodput_tokens_per_s / r->goodput_tokens_per_s);
-    const double sd = luo_time_range_pair_sd(best->range, step_share(best), r->range, step_share(r),
-                                             is_same_plan(best, r));
+    if (best == result) return "best";
+    const double ratio = log(best->goodput_tokens_per_s / result->goodput_tokens_per_s);
+    const double sd = luo_time_range_pair_sd(best->range, step_share(best), result->range,
+                                             step_share(result), is_same_plan(best, result));
     return luo_time_range_differs(ratio, sd) ? "slower" : "within_range";
 }
 
-double luo_result_low_s(const luo_result *r)
+double luo_result_low_s(const luo_result *result)
 {
-    return r->range ? luo_time_range_low(r->range, r->step_mean_s) : NAN;
+    return result->range ? luo_time_range_low(result->range, result->step_mean_s) : NAN;
 }
 
-double luo_result_high_s(const luo_result *r)
+double luo_result_high_s(const luo_result *result)
 {
-    return r->range ? luo_time_range_high(r->range, r->step_mean_s) : NAN;
+    return result->range ? luo_time_range_high(result->range, result->step_mean_s) : NAN;
 }
 
 static void list_those(luo_str *text, const luo_result *runs, int32_t n, const char *which,

@@ -41,7 +41,7 @@ static luo_status read_steps(luo_arena *arena, const luo_result *result, steps *
 }
 
 static luo_status write_steps(luo_arena *arena, const char *out, const steps *a, const steps *b,
-                              const char *suffix, luo_pair_errors *e, luo_err *err)
+                              const char *suffix, luo_pair_errors *pair_errors, luo_err *err)
 {
     const int64_t n = a->n < b->n ? a->n : b->n;
     double *errors = malloc((size_t)n * sizeof *errors + 1);
@@ -61,7 +61,7 @@ static luo_status write_steps(luo_arena *arena, const char *out, const steps *a,
     }
     const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     if (k > 0) qsort(errors, (size_t)k, sizeof *errors, luo_vec_by_double);
-    *e =
+    *pair_errors =
         (luo_pair_errors){k, k ? luo_stats_quantile(errors, k, 0.5) : NAN, k ? errors[k - 1] : NAN};
     free(errors);
     return st == LUO_OK ? closed : st;

@@ -63,30 +63,31 @@ static void put_count(char out[WIDTH], int64_t v)
         snprintf(out, WIDTH, "%lld", (long long)v);
 }
 
-static void put_range(char out[WIDTH], const luo_result *r)
+static void put_range(char out[WIDTH], const luo_result *result)
 {
     luo_str text = {0};
-    if (r->range && isfinite(r->step_mean_s)) luo_time_range_say(&text, r->range, r->step_mean_s);
+    if (result->range && isfinite(result->step_mean_s))
+        luo_time_range_say(&text, result->range, result->step_mean_s);
     snprintf(out, WIDTH, "%s", text.len ? text.at : "-");
     luo_str_free(&text);
 }
 
-void luo_compare_fill(luo_compare_row out, const luo_result *r, const luo_result *reference)
+void luo_compare_fill(luo_compare_row out, const luo_result *result, const luo_result *reference)
 {
-    if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
-    snprintf(out[1], WIDTH, "%s", luo_run_state_name(r->state));
-    put_count(out[2], r->steps_done);
-    put_num(out[3], r->total_s / 3600, 2);
-    put_num(out[4], r->step_mean_s, 3);
-    put_range(out[5], r);
-    put_num(out[6], r->step_p99_s, 3);
-    put_num(out[7], r->goodput_tokens_per_s, 0);
-    put_num(out[8], 100 * r->mfu_ratio, 1);
-    put_num(out[9], 100 * luo_result_lost_s(r) / r->total_s, 1);
-    put_count(out[10], r->switches);
-    put_count(out[11], r->restarts);
-    put_num(out[12], 100 * r->peak_memory_ratio, 1);
-    put_num(out[13], luo_result_speedup(r, reference), 3);
+    if (snprintf(out[0], WIDTH, "%s", result->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
+    snprintf(out[1], WIDTH, "%s", luo_run_state_name(result->state));
+    put_count(out[2], result->steps_done);
+    put_num(out[3], result->total_s / 3600, 2);
+    put_num(out[4], result->step_mean_s, 3);
+    put_range(out[5], result);
+    put_num(out[6], result->step_p99_s, 3);
+    put_num(out[7], result->goodput_tokens_per_s, 0);
+    put_num(out[8], 100 * result->mfu_ratio, 1);
+    put_num(out[9], 100 * luo_result_lost_s(result) / result->total_s, 1);
+    put_count(out[10], result->switches);
+    put_count(out[11], result->restarts);
+    put_num(out[12], 100 * result->peak_memory_ratio, 1);
+    put_num(out[13], luo_result_speedup(result, reference), 3);
 }
 
 static void put_row(luo_str *text, const luo_compare_row cells, const int *width)

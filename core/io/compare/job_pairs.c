@@ -11,11 +11,11 @@
 enum { PARTS = LUO_COL_STEPS_bubble_s - LUO_COL_STEPS_compute_s + 1 };
 _Static_assert(PARTS == LUO_TIME(bubble_s) + 1, "parts of steps are those of the run");
 
-const luo_result *luo_compare_reference(const luo_result *runs, int32_t n, const luo_result *r)
+const luo_result *luo_compare_reference(const luo_result *runs, int32_t n, const luo_result *result)
 {
-    for (int32_t i = 0; r->job && i < n; i++)
-        if (runs[i].alone && strcmp(runs[i].job, r->job) == 0 &&
-            strcmp(runs[i].seed, r->seed) == 0)
+    for (int32_t i = 0; result->job && i < n; i++)
+        if (runs[i].alone && strcmp(runs[i].job, result->job) == 0 &&
+            strcmp(runs[i].seed, result->seed) == 0)
             return &runs[i];
     return &runs[0];
 }

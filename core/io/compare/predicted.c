@@ -46,31 +46,31 @@ static luo_csv *open_pair(points *p, luo_table_id id)
 
 static luo_status put_steps(points *p)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_csv *csv = open_pair(p, LUO_TABLE_COMPARE_STEPS);
     luo_status st = LUO_OK;
-    while (st == LUO_OK && csv && luo_csv_next(csv, c))
-        st = put(p, "step", c[LUO_COL_COMPARE_STEPS_step].text,
-                 c[LUO_COL_COMPARE_STEPS_reference_s].number,
-                 c[LUO_COL_COMPARE_STEPS_other_s].number);
+    while (st == LUO_OK && csv && luo_csv_next(csv, cell))
+        st = put(p, "step", cell[LUO_COL_COMPARE_STEPS_step].text,
+                 cell[LUO_COL_COMPARE_STEPS_reference_s].number,
+                 cell[LUO_COL_COMPARE_STEPS_other_s].number);
     const luo_status read = luo_csv_close(csv);
     return st != LUO_OK ? luo_diags_err(p->diags, &p->err) : read;
 }
 
 static luo_status put_ops(points *p)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     char kind[32];
     luo_csv *csv = open_pair(p, LUO_TABLE_COMPARE_OPS);
     luo_status st = LUO_OK;
-    while (st == LUO_OK && csv && luo_csv_next(csv, c)) {
-        const char *op = c[LUO_COL_COMPARE_OPS_op].text;
+    while (st == LUO_OK && csv && luo_csv_next(csv, cell)) {
+        const char *op = cell[LUO_COL_COMPARE_OPS_op].text;
         if (strchr(op, '*')) continue; /* sums of what is drawn */
-        snprintf(kind, sizeof kind, "%s", c[LUO_COL_COMPARE_OPS_kind].text);
+        snprintf(kind, sizeof kind, "%s", cell[LUO_COL_COMPARE_OPS_kind].text);
         for (char *at = kind; *at; at++)
             if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
-        st = put(p, kind, op, c[LUO_COL_COMPARE_OPS_reference_s].number,
-                 c[LUO_COL_COMPARE_OPS_other_s].number);
+        st = put(p, kind, op, cell[LUO_COL_COMPARE_OPS_reference_s].number,
+                 cell[LUO_COL_COMPARE_OPS_other_s].number);
     }
     const luo_status read = luo_csv_close(csv);
     return st != LUO_OK ? luo_diags_err(p->diags, &p->err) : read;

@@ -64,14 +64,15 @@ static void hold(keeper *k, double until_s, double grid_s, double *out)
 static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
 {
     const double grid_s = s->longest_s / POINTS;
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_repeats *rows = luo_repeats_open(s->arena, run->dir, LUO_TABLE_STEPS, s->diags);
     keeper k = {.step = -1};
     bool ok = true;
-    while (ok && rows && luo_repeats_next(rows, c)) {
-        const int64_t step = c[LUO_COL_STEPS_step].whole, tokens = c[LUO_COL_STEPS_tokens].whole;
-        const double start_s = c[LUO_COL_STEPS_t_start_s].number;
-        const double end_s = c[LUO_COL_STEPS_t_end_s].number;
+    while (ok && rows && luo_repeats_next(rows, cell)) {
+        const int64_t step = cell[LUO_COL_STEPS_step].whole,
+                      tokens = cell[LUO_COL_STEPS_tokens].whole;
+        const double start_s = cell[LUO_COL_STEPS_t_start_s].number;
+        const double end_s = cell[LUO_COL_STEPS_t_end_s].number;
         if (step < 0 || step > INT32_MAX) continue;
         ok = reach(&k, step + 1);
         if (!ok) break;
@@ -93,12 +94,12 @@ static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
 
 /* ---- a policy ---- */
 
-static luo_status gather(seeds *s, const luo_seed_policy *p, member **out)
+static luo_status gather(seeds *s, const luo_seed_policy *policy, member **out)
 {
-    member *m = *out = LUO_NEW_N(s->arena, member, p->n);
+    member *m = *out = LUO_NEW_N(s->arena, member, policy->n);
     if (!m) return luo_err_nomem(&s->err);
-    for (int32_t i = 0; i < p->n; i++) {
-        const luo_result *result = p->run[i], *first = result;
+    for (int32_t i = 0; i < policy->n; i++) {
+        const luo_result *result = policy->run[i], *first = result;
         for (int32_t k = s->n - 1; k >= 0; k--)
             if (same_seed(&s->runs[k], result)) first = &s->runs[k];
         m[i] = (member){.run = result,
@@ -120,10 +121,10 @@ static void tenths(double *x, int32_t n, double out[3])
     for (int k = 0; k < 3; k++) out[k] = luo_stats_quantile(x, n, at[k]);
 }
 
-static luo_status put_seeds(seeds *s, luo_table *table, const luo_seed_policy *p, const member *m,
-                            luo_str *text)
+static luo_status put_seeds(seeds *s, luo_table *table, const luo_seed_policy *policy,
+                            const member *m, luo_str *text)
 {
-    const int32_t n = p->n;
+    const int32_t n = policy->n;
     double *x = LUO_NEW_N(s->arena, double, n);
     double good[3], speedup[3], lost[3];
     if (!x) return luo_err_nomem(&s->err);
@@ -133,37 +134,37 @@ static luo_status put_seeds(seeds *s, luo_table *table, const luo_seed_policy *p
     tenths(x, n, speedup);
     for (int32_t i = 0; i < n; i++) x[i] = m[i].lost;
     tenths(x, n, lost);
-    luo_table_text(table, LUO_COL_SEEDS_run, p->label);
+    luo_table_text(table, LUO_COL_SEEDS_run, policy->label);
     luo_table_int(table, LUO_COL_SEEDS_seeds, n);
     for (int k = 0; k < 3; k++)
         luo_table_num(table, LUO_COL_SEEDS_goodput_p10_tokens_per_s + k, good[k]);
     for (int k = 0; k < 3; k++) luo_table_num(table, LUO_COL_SEEDS_speedup_p10 + k, speedup[k]);
     luo_table_num(table, LUO_COL_SEEDS_lost_p50_ratio, lost[1]);
-    luo_table_num(table, LUO_COL_SEEDS_goodput_mean_tokens_per_s, p->goodput.mean);
-    luo_table_num(table, LUO_COL_SEEDS_goodput_low95_tokens_per_s, p->goodput.low);
-    luo_table_num(table, LUO_COL_SEEDS_goodput_high95_tokens_per_s, p->goodput.high);
+    luo_table_num(table, LUO_COL_SEEDS_goodput_mean_tokens_per_s, policy->goodput.mean);
+    luo_table_num(table, LUO_COL_SEEDS_goodput_low95_tokens_per_s, policy->goodput.low);
+    luo_table_num(table, LUO_COL_SEEDS_goodput_high95_tokens_per_s, policy->goodput.high);
     luo_str_addf(text,
                  "%s: %.0f tok/s in the mean of %d runs, 95 %% interval %.0f to %.0f; median %.0f, "
                  "%.0f to %.0f (10th to 90th of 100), speedup %.3f\n",
-                 p->label, p->goodput.mean, (int)n, p->goodput.low, p->goodput.high, good[1],
-                 good[0], good[2], speedup[1]);
+                 policy->label, policy->goodput.mean, (int)n, policy->goodput.low,
+                 policy->goodput.high, good[1], good[0], good[2], speedup[1]);
     return luo_table_end(table, &s->err);
 }
 
 static luo_status put_pairs(seeds *s, luo_table *table)
 {
     for (int32_t i = 0; i < s->stats->npairs; i++) {
-        const luo_seed_pair *p = &s->stats->pair[i];
-        luo_table_text(table, LUO_COL_PAIRS_run, s->stats->policy[p->run].label);
-        luo_table_text(table, LUO_COL_PAIRS_other, s->stats->policy[p->other].label);
-        luo_table_int(table, LUO_COL_PAIRS_seeds, p->difference.n);
-        luo_table_int(table, LUO_COL_PAIRS_ahead, p->ahead);
-        luo_table_int(table, LUO_COL_PAIRS_behind, p->behind);
-        luo_table_num(table, LUO_COL_PAIRS_difference_tokens_per_s, p->difference.mean);
-        luo_table_num(table, LUO_COL_PAIRS_difference_low95_tokens_per_s, p->difference.low);
-        luo_table_num(table, LUO_COL_PAIRS_difference_high95_tokens_per_s, p->difference.high);
-        luo_table_num(table, LUO_COL_PAIRS_difference_ratio, p->difference.mean / p->against);
-        luo_table_num(table, LUO_COL_PAIRS_p, p->difference.p);
+        const luo_seed_pair *pair = &s->stats->pair[i];
+        luo_table_text(table, LUO_COL_PAIRS_run, s->stats->policy[pair->run].label);
+        luo_table_text(table, LUO_COL_PAIRS_other, s->stats->policy[pair->other].label);
+        luo_table_int(table, LUO_COL_PAIRS_seeds, pair->difference.n);
+        luo_table_int(table, LUO_COL_PAIRS_ahead, pair->ahead);
+        luo_table_int(table, LUO_COL_PAIRS_behind, pair->behind);
+        luo_table_num(table, LUO_COL_PAIRS_difference_tokens_per_s, pair->difference.mean);
+        luo_table_num(table, LUO_COL_PAIRS_difference_low95_tokens_per_s, pair->difference.low);
+        luo_table_num(table, LUO_COL_PAIRS_difference_high95_tokens_per_s, pair->difference.high);
+        luo_table_num(table, LUO_COL_PAIRS_difference_ratio, pair->difference.mean / pair->against);
+        luo_table_num(table, LUO_COL_PAIRS_p, pair->difference.p);
         LUO_TRY(luo_table_end(table, &s->err));
     }
     return LUO_OK;
@@ -214,7 +215,7 @@ static luo_status put_kept(seeds *s, luo_table *table, const char *label, const 
 static luo_status put_paired(seeds *s, luo_table *table, const luo_seed_pair *pair)
 {
     const luo_seed_policy *a = &s->stats->policy[pair->run], *b = &s->stats->policy[pair->other];
-    const luo_interval *d = &pair->difference;
+    const luo_interval *interval = &pair->difference;
     for (int32_t i = 0; i < a->n; i++)
         for (int32_t k = 0; k < b->n; k++) {
             if (!same_seed(a->run[i], b->run[k])) continue;
@@ -224,9 +225,9 @@ static luo_status put_paired(seeds *s, luo_table *table, const luo_seed_pair *pa
             luo_table_text(table, LUO_COL_PLOT_PAIRED_other, b->label);
             luo_table_text(table, LUO_COL_PLOT_PAIRED_seed, a->run[i]->seed);
             luo_table_num(table, LUO_COL_PLOT_PAIRED_difference_ratio, difference / pair->against);
-            luo_table_num(table, LUO_COL_PLOT_PAIRED_mean_ratio, d->mean / pair->against);
-            luo_table_num(table, LUO_COL_PLOT_PAIRED_low95_ratio, d->low / pair->against);
-            luo_table_num(table, LUO_COL_PLOT_PAIRED_high95_ratio, d->high / pair->against);
+            luo_table_num(table, LUO_COL_PLOT_PAIRED_mean_ratio, interval->mean / pair->against);
+            luo_table_num(table, LUO_COL_PLOT_PAIRED_low95_ratio, interval->low / pair->against);
+            luo_table_num(table, LUO_COL_PLOT_PAIRED_high95_ratio, interval->high / pair->against);
             LUO_TRY(luo_table_end(table, &s->err));
             break;
         }
@@ -245,12 +246,12 @@ static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_table
                           luo_str *text)
 {
     for (int32_t i = 0; i < s->stats->npolicies; i++) {
-        const luo_seed_policy *p = &s->stats->policy[i];
+        const luo_seed_policy *policy = &s->stats->policy[i];
         member *m = NULL;
-        LUO_TRY(gather(s, p, &m));
-        LUO_TRY(put_seeds(s, rows, p, m, text));
-        LUO_TRY(put_bands(s, bands, p->label, m, p->n));
-        LUO_TRY(put_kept(s, kept, p->label, m, p->n));
+        LUO_TRY(gather(s, policy, &m));
+        LUO_TRY(put_seeds(s, rows, policy, m, text));
+        LUO_TRY(put_bands(s, bands, policy->label, m, policy->n));
+        LUO_TRY(put_kept(s, kept, policy->label, m, policy->n));
     }
     return LUO_OK;
 }
@@ -258,17 +259,17 @@ static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_table
 static luo_status write_all(seeds *s, const char *out, const char *plots, luo_str *text)
 {
     enum { ROWS, PAIRS, BANDS, KEPT, PAIRED, TABLES };
-    luo_table t[TABLES] = {{0}};
+    luo_table table[TABLES] = {{0}};
     static const luo_table_id id[TABLES] = {LUO_TABLE_SEEDS, LUO_TABLE_PAIRS, LUO_TABLE_PLOT_BANDS,
                                             LUO_TABLE_PLOT_SEEDS_KEPT, LUO_TABLE_PLOT_PAIRED};
     luo_status st = luo_file_make_own_dir(plots, &s->err);
     for (int i = 0; i < TABLES && st == LUO_OK; i++)
-        st = luo_table_open(&t[i], i >= BANDS ? plots : out, luo_table_def_at(id[i]), &s->err);
-    if (st == LUO_OK) st = put_all(s, &t[ROWS], &t[BANDS], &t[KEPT], text);
-    if (st == LUO_OK) st = put_pairs(s, &t[PAIRS]);
-    if (st == LUO_OK) st = put_all_paired(s, &t[PAIRED]);
+        st = luo_table_open(&table[i], i >= BANDS ? plots : out, luo_table_def_at(id[i]), &s->err);
+    if (st == LUO_OK) st = put_all(s, &table[ROWS], &table[BANDS], &table[KEPT], text);
+    if (st == LUO_OK) st = put_pairs(s, &table[PAIRS]);
+    if (st == LUO_OK) st = put_all_paired(s, &table[PAIRED]);
     for (int i = 0; i < TABLES; i++) {
-        const luo_status closed = luo_table_close(&t[i], st == LUO_OK ? &s->err : NULL);
+        const luo_status closed = luo_table_close(&table[i], st == LUO_OK ? &s->err : NULL);
         if (st == LUO_OK) st = closed;
     }
     return st;

@@ -52,13 +52,13 @@ static luo_status check(convert_job *job, const luo_doc_node *root)
 }
 
 /* Any two of the three give the third. */
-static luo_status settle(convert_job *job, const luo_doc_node *root, convert_training *t)
+static luo_status settle(convert_job *job, const luo_doc_node *root, convert_training *training)
 {
     batches b = {0};
     LUO_TRY(read_number(job, luo_doc_get(root, "train_batch_size"), &b.global));
     LUO_TRY(read_number(job, luo_doc_get(root, "train_micro_batch_size_per_gpu"), &b.micro));
     LUO_TRY(read_number(job, luo_doc_get(root, "gradient_accumulation_steps"), &b.times));
-    const int64_t dp = t->devices / t->tp;
+    const int64_t dp = training->devices / training->tp;
     if (!b.micro && b.global && b.times && b.global % (dp * b.times) == 0)
         b.micro = b.global / (dp * b.times);
     if (!b.micro) b.micro = 1;
@@ -70,9 +70,9 @@ static luo_status settle(convert_job *job, const luo_doc_node *root, convert_tra
                              (long long)b.global, (long long)b.micro, (long long)b.times,
                              (long long)dp, (long long)(b.micro * b.times * dp));
     }
-    if (!b.global) t->micro_batches = b.times ? b.times : 1;
-    t->global_batch = b.global;
-    t->micro_batch = b.micro;
+    if (!b.global) training->micro_batches = b.times ? b.times : 1;
+    training->global_batch = b.global;
+    training->micro_batch = b.micro;
     return LUO_OK;
 }
 
@@ -99,33 +99,34 @@ static luo_status note_unused(convert_job *job, const luo_doc_node *root)
 luo_status convert_deepspeed(convert_job *job)
 {
     luo_doc doc;
-    convert_training t = {.devices = job->opts->devices, .tp = 1};
+    convert_training training = {.devices = job->opts->devices, .tp = 1};
     int64_t bucket = 0;
     bool given;
     LUO_TRY(convert_json(job, &doc));
     const luo_doc_node *zero = luo_doc_get(doc.root, "zero_optimization");
     const luo_doc_node *stage = luo_doc_get(zero, "stage");
     LUO_TRY(check(job, doc.root));
-    LUO_TRY(convert_network_given(job, &t, &given));
+    LUO_TRY(convert_network_given(job, &training, &given));
     if (!given)
         return convert_usage(job, "`--model` is missing: a configuration of DeepSpeed does not "
                                   "say what network trains.");
-    if (!t.devices) return convert_usage(job, "`--devices` is missing: how many GPUs train.");
-    LUO_TRY(read_number(job, stage, &t.zero));
-    if (t.zero > 3)
+    if (!training.devices)
+        return convert_usage(job, "`--devices` is missing: how many GPUs train.");
+    LUO_TRY(read_number(job, stage, &training.zero));
+    if (training.zero > 3)
         return convert_error(job, stage->line, stage->col, "`stage` is %lld; 0 to 3 is expected.",
-                             (long long)t.zero);
+                             (long long)training.zero);
     LUO_TRY(read_number(job, luo_doc_get(zero, "reduce_bucket_size"), &bucket));
-    LUO_TRY(read_number(job, at(doc.root, "tensor_parallel", "autotp_size"), &t.tp));
-    if (t.tp < 1) t.tp = 1;
-    if (t.devices % t.tp)
+    LUO_TRY(read_number(job, at(doc.root, "tensor_parallel", "autotp_size"), &training.tp));
+    if (training.tp < 1) training.tp = 1;
+    if (training.devices % training.tp)
         return convert_usage(job,
                              "`--devices` is %lld; a multiple of `autotp_size` %lld is "
                              "expected.",
-                             (long long)t.devices, (long long)t.tp);
-    t.bucket_mib = (double)bucket * GRADIENT_BYTES / MIB;
-    if (t.bucket_mib > LUO_BUCKET_MIB_MAX) t.bucket_mib = LUO_BUCKET_MIB_MAX;
-    LUO_TRY(settle(job, doc.root, &t));
-    LUO_TRY(convert_plan_file(job, &t));
+                             (long long)training.devices, (long long)training.tp);
+    training.bucket_mib = (double)bucket * GRADIENT_BYTES / MIB;
+    if (training.bucket_mib > LUO_BUCKET_MIB_MAX) training.bucket_mib = LUO_BUCKET_MIB_MAX;
+    LUO_TRY(settle(job, doc.root, &training));
+    LUO_TRY(convert_plan_file(job, &training));
     return note_unused(job, doc.root);
 }

@@ -5,24 +5,25 @@
 #include "core/base/devset.h"
 #include "core/cost/cluster.h"
 
-static luo_status read_devices(convert_events *e, const char *text)
+static luo_status read_devices(convert_events *events, const char *text)
 {
     luo_err err = {0};
     int32_t *devices;
-    if (luo_devset_parse(e->job->arena, text, true, LUO_DEVICES_MAX, &devices, &e->units.n, &err) !=
-        LUO_OK)
-        return convert_usage(e->job, "`--units` is `%.60s`: %s", e->job->opts->units, err.text);
-    e->units.device = devices;
+    if (luo_devset_parse(events->job->arena, text, true, LUO_DEVICES_MAX, &devices,
+                         &events->units.n, &err) != LUO_OK)
+        return convert_usage(events->job, "`--units` is `%.60s`: %s", events->job->opts->units,
+                             err.text);
+    events->units.device = devices;
     return LUO_OK;
 }
 
-static luo_status all_devices(convert_events *e, int32_t most)
+static luo_status all_devices(convert_events *events, int32_t most)
 {
-    int32_t *devices = LUO_NEW_N(e->job->arena, int32_t, most + 1);
-    if (!devices) return convert_nomem(e->job);
+    int32_t *devices = LUO_NEW_N(events->job->arena, int32_t, most + 1);
+    if (!devices) return convert_nomem(events->job);
     for (int32_t i = 0; i < most; i++) devices[i] = i;
-    e->units.device = devices;
-    e->units.n = most;
+    events->units.device = devices;
+    events->units.n = most;
     return LUO_OK;
 }
 
@@ -46,27 +47,28 @@ luo_status convert_events_begin(convert_job *job, int32_t most, convert_events *
                          units);
 }
 
-luo_status convert_events_put(convert_events *e, double t_s, const char *kind, int32_t unit)
+luo_status convert_events_put(convert_events *events, double t_s, const char *kind, int32_t unit)
 {
-    if (unit >= e->units.n)
-        return convert_error(e->job, 0, 0, "it needs unit %d, and `--units` has %d.", unit + 1,
-                             e->units.n);
-    luo_str_addf(&e->text, "%.9g,%s,", t_s, kind);
-    if (e->units.device)
-        luo_str_addf(&e->text, "device:%d,,\n", e->units.device[unit]);
+    if (unit >= events->units.n)
+        return convert_error(events->job, 0, 0, "it needs unit %d, and `--units` has %d.", unit + 1,
+                             events->units.n);
+    luo_str_addf(&events->text, "%.9g,%s,", t_s, kind);
+    if (events->units.device)
+        luo_str_addf(&events->text, "device:%d,,\n", events->units.device[unit]);
     else
-        luo_str_addf(&e->text, "node:%s-%d,,\n", e->units.group, unit);
-    e->n++;
-    e->last_s = t_s;
+        luo_str_addf(&events->text, "node:%s-%d,,\n", events->units.group, unit);
+    events->n++;
+    events->last_s = t_s;
     return LUO_OK;
 }
 
-luo_status convert_events_end(convert_events *e)
+luo_status convert_events_end(convert_events *events)
 {
-    if (e->n == 0) return convert_error(e->job, 0, 0, "there is no change in it, so no event.");
-    LUO_TRY(convert_add(e->job, "events.csv", &e->text));
-    return convert_say(e->job, "%lld event%s over %.6g s", (long long)e->n, e->n > 1 ? "s" : "",
-                       e->last_s);
+    if (events->n == 0)
+        return convert_error(events->job, 0, 0, "there is no change in it, so no event.");
+    LUO_TRY(convert_add(events->job, "events.csv", &events->text));
+    return convert_say(events->job, "%lld event%s over %.6g s", (long long)events->n,
+                       events->n > 1 ? "s" : "", events->last_s);
 }
 
 static int64_t most_of(const convert_count *counts, int64_t n)
@@ -79,15 +81,17 @@ static int64_t most_of(const convert_count *counts, int64_t n)
 
 luo_status convert_counts(convert_job *job, const convert_count *counts, int64_t n)
 {
-    convert_events e;
-    luo_status st = convert_events_begin(job, (int32_t)most_of(counts, n), &e);
-    int32_t up = e.units.n;
+    convert_events events;
+    luo_status st = convert_events_begin(job, (int32_t)most_of(counts, n), &events);
+    int32_t up = events.units.n;
     for (int64_t i = 0; st == LUO_OK && i < n; i++) {
-        const int32_t to = counts[i].n < e.units.n ? (int32_t)counts[i].n : e.units.n;
-        while (st == LUO_OK && up > to) st = convert_events_put(&e, counts[i].t_s, "leave", --up);
-        while (st == LUO_OK && up < to) st = convert_events_put(&e, counts[i].t_s, "join", up++);
+        const int32_t to = counts[i].n < events.units.n ? (int32_t)counts[i].n : events.units.n;
+        while (st == LUO_OK && up > to)
+            st = convert_events_put(&events, counts[i].t_s, "leave", --up);
+        while (st == LUO_OK && up < to)
+            st = convert_events_put(&events, counts[i].t_s, "join", up++);
     }
-    if (st == LUO_OK) st = convert_events_end(&e);
-    luo_str_free(&e.text);
+    if (st == LUO_OK) st = convert_events_end(&events);
+    luo_str_free(&events.text);
     return st;
 }

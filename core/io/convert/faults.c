@@ -119,7 +119,7 @@ static luo_status put_fault(faults *f, luo_str *text, const convert_units *units
 luo_status convert_faults(convert_job *job)
 {
     luo_doc doc;
-    convert_events e;
+    convert_events events;
     faults f = {.job = job};
     LUO_TRY(convert_json(job, &doc));
     if (doc.root->type != LUO_DOC_LIST || doc.root->n == 0)
@@ -130,17 +130,17 @@ luo_status convert_faults(convert_job *job)
     for (const luo_doc_node *one = doc.root->first; one; one = one->next)
         LUO_TRY(read_entry(&f, one));
     qsort(f.at, (size_t)f.n, sizeof *f.at, by_time);
-    luo_status st = convert_events_begin(job, f.nnames, &e);
-    if (!job->opts->units) e.units.device = NULL; /* by the names of the file */
-    for (int64_t i = 0; st == LUO_OK && i < f.n; i++, e.n++)
-        st = put_fault(&f, &e.text, &e.units, &f.at[i], i);
+    luo_status st = convert_events_begin(job, f.nnames, &events);
+    if (!job->opts->units) events.units.device = NULL; /* by the names of the file */
+    for (int64_t i = 0; st == LUO_OK && i < f.n; i++, events.n++)
+        st = put_fault(&f, &events.text, &events.units, &f.at[i], i);
     if (st == LUO_OK) {
-        e.last_s = f.n ? f.at[f.n - 1].t : 0;
+        events.last_s = f.n ? f.at[f.n - 1].t : 0;
         convert_note(job, LUO_NOTE,
                      "`event_time` is taken as seconds; `time_scale` of the "
                      "scenario's trace makes it others.");
-        st = convert_events_end(&e);
+        st = convert_events_end(&events);
     }
-    luo_str_free(&e.text);
+    luo_str_free(&events.text);
     return st;
 }

@@ -73,32 +73,32 @@ static bool is_word(const char *word, const char *what)
 }
 
 /* Vocabularies that a tokenizer of Megatron has without any file. */
-static void read_tokenizer(convert_flags *flags, convert_network *n)
+static void read_tokenizer(convert_flags *flags, convert_network *network)
 {
     static const struct {
         const char *tokenizer;
         int64_t vocab;
     } known[] = {{"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}};
     const char *word = convert_flags_word(flags, "tokenizer_type");
-    for (size_t i = 0; !n->vocab && i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; !network->vocab && i < sizeof known / sizeof *known; i++)
         if (is_word(word, known[i].tokenizer)) {
-            n->vocab = known[i].vocab;
+            network->vocab = known[i].vocab;
             convert_note(flags->job, LUO_NOTE,
                          "the vocabulary is that of %s, %lld (of the published one).", word,
-                         (long long)n->vocab);
+                         (long long)network->vocab);
         }
 }
 
 /* 1, or a pattern of layers without experts before layers with them: ([0]*3+[1]*58). */
-static luo_status read_frequency(convert_flags *flags, convert_network *n)
+static luo_status read_frequency(convert_flags *flags, convert_network *network)
 {
     const char *word = convert_flags_word(flags, "moe_layer_freq");
     long dense, rest;
     int end = 0;
     if (!word || strcmp(word, "1") == 0) return LUO_OK;
     if (sscanf(word, "([0]*%ld+[1]*%ld)%n", &dense, &rest, &end) == 2 && !word[end] && dense > 0 &&
-        dense + rest == n->layers) {
-        n->first_dense_layers = dense;
+        dense + rest == network->layers) {
+        network->first_dense_layers = dense;
         return LUO_OK;
     }
     return convert_flags_refuse(flags, "moe_layer_freq",
@@ -107,135 +107,142 @@ static luo_status read_frequency(convert_flags *flags, convert_network *n)
 }
 
 /* Its parser's defaults where nothing is said. */
-static luo_status read_latent(convert_flags *flags, convert_network *n)
+static luo_status read_latent(convert_flags *flags, convert_network *network)
 {
-    n->latent = convert_flags_is(flags, "multi_latent_attention");
-    n->kv_lora = 32;
-    n->nope = n->v = 128;
-    n->rotary = 64;
-    LUO_TRY(convert_flags_int(flags, "q_lora_rank", &n->q_lora));
-    LUO_TRY(convert_flags_int(flags, "kv_lora_rank", &n->kv_lora));
-    LUO_TRY(convert_flags_int(flags, "qk_head_dim", &n->nope));
-    LUO_TRY(convert_flags_int(flags, "qk_pos_emb_head_dim", &n->rotary));
-    LUO_TRY(convert_flags_int(flags, "v_head_dim", &n->v));
-    if (!n->latent || n->experts) return LUO_OK;
-    n->latent = false;
+    network->latent = convert_flags_is(flags, "multi_latent_attention");
+    network->kv_lora = 32;
+    network->nope = network->v = 128;
+    network->rotary = 64;
+    LUO_TRY(convert_flags_int(flags, "q_lora_rank", &network->q_lora));
+    LUO_TRY(convert_flags_int(flags, "kv_lora_rank", &network->kv_lora));
+    LUO_TRY(convert_flags_int(flags, "qk_head_dim", &network->nope));
+    LUO_TRY(convert_flags_int(flags, "qk_pos_emb_head_dim", &network->rotary));
+    LUO_TRY(convert_flags_int(flags, "v_head_dim", &network->v));
+    if (!network->latent || network->experts) return LUO_OK;
+    network->latent = false;
     return convert_flags_refuse(flags, "multi_latent_attention",
                                 "only models with experts have it; --approximate takes plain "
                                 "attention");
 }
 
-static luo_status read_network(convert_flags *flags, convert_training *t)
+static luo_status read_network(convert_flags *flags, convert_training *training)
 {
-    convert_network *n = &t->network;
+    convert_network *network = &training->network;
     const char *position = convert_flags_word(flags, "position_embedding_type");
-    n->gated = convert_flags_is(flags, "swiglu");
-    n->rmsnorm = is_word(convert_flags_word(flags, "normalization"), "RMSNorm");
-    n->rope =
+    network->gated = convert_flags_is(flags, "swiglu");
+    network->rmsnorm = is_word(convert_flags_word(flags, "normalization"), "RMSNorm");
+    network->rope =
         is_word(position, "rope") || convert_flags_is(flags, "use_rotary_position_embeddings");
-    n->tied = !convert_flags_is(flags, "untie_embeddings_and_output_weights");
+    network->tied = !convert_flags_is(flags, "untie_embeddings_and_output_weights");
     const convert_flag *bias = convert_flags_use(flags, "add_bias_linear");
-    n->linear_bias = bias ? convert_flags_is(flags, "add_bias_linear")
-                          : !convert_flags_is(flags, "disable_bias_linear");
-    n->qkv_bias = n->linear_bias || convert_flags_is(flags, "add_qkv_bias");
-    n->qk_norm = convert_flags_is(flags, "qk_layernorm");
-    LUO_TRY(convert_flags_real(flags, "rotary_base", &n->rope_base));
-    LUO_TRY(convert_flags_real(flags, "norm_epsilon", &n->norm_eps));
-    LUO_TRY(convert_flags_real(flags, "layernorm_epsilon", &n->norm_eps));
+    network->linear_bias = bias ? convert_flags_is(flags, "add_bias_linear")
+                                : !convert_flags_is(flags, "disable_bias_linear");
+    network->qkv_bias = network->linear_bias || convert_flags_is(flags, "add_qkv_bias");
+    network->qk_norm = convert_flags_is(flags, "qk_layernorm");
+    LUO_TRY(convert_flags_real(flags, "rotary_base", &network->rope_base));
+    LUO_TRY(convert_flags_real(flags, "norm_epsilon", &network->norm_eps));
+    LUO_TRY(convert_flags_real(flags, "layernorm_epsilon", &network->norm_eps));
     if (position && !is_word(position, "rope") && !is_word(position, "learned_absolute") &&
         !is_word(position, "none"))
         return convert_flags_wrong(flags, "position_embedding_type", "learned_absolute or rope");
     if (convert_flags_is(flags, "group_query_attention") ||
         !convert_flags_use(flags, "group_query_attention"))
-        LUO_TRY(convert_flags_int(flags, "num_query_groups", &n->kv_heads));
-    if (!n->kv_heads || n->kv_heads > n->heads) n->kv_heads = n->heads;
-    if (!n->ffn_hidden) n->ffn_hidden = n->gated ? 8 * n->hidden / 3 / 64 * 64 : 4 * n->hidden;
-    if (n->experts && !n->expert_ffn_hidden) n->expert_ffn_hidden = n->ffn_hidden;
-    if (n->experts && !n->experts_per_token) n->experts_per_token = 2; /* the parser's default */
-    if (!n->max_sequence_tokens) n->max_sequence_tokens = t->sequence_tokens;
-    read_tokenizer(flags, n);
+        LUO_TRY(convert_flags_int(flags, "num_query_groups", &network->kv_heads));
+    if (!network->kv_heads || network->kv_heads > network->heads)
+        network->kv_heads = network->heads;
+    if (!network->ffn_hidden)
+        network->ffn_hidden =
+            network->gated ? 8 * network->hidden / 3 / 64 * 64 : 4 * network->hidden;
+    if (network->experts && !network->expert_ffn_hidden)
+        network->expert_ffn_hidden = network->ffn_hidden;
+    if (network->experts && !network->experts_per_token)
+        network->experts_per_token = 2; /* the parser's default */
+    if (!network->max_sequence_tokens) network->max_sequence_tokens = training->sequence_tokens;
+    read_tokenizer(flags, network);
     /* softmax over the chosen alone, unless it is asked for before */
-    n->renorm = n->experts && !convert_flags_is(flags, "moe_router_pre_softmax");
-    LUO_TRY(read_frequency(flags, n));
-    LUO_TRY(read_latent(flags, n));
-    if (n->latent) n->rope = true;
+    network->renorm = network->experts && !convert_flags_is(flags, "moe_router_pre_softmax");
+    LUO_TRY(read_frequency(flags, network));
+    LUO_TRY(read_latent(flags, network));
+    if (network->latent) network->rope = true;
     return LUO_OK;
 }
 
 /* ---- parallelism ---- */
 
-static luo_status read_zero(convert_flags *flags, convert_training *t)
+static luo_status read_zero(convert_flags *flags, convert_training *training)
 {
     static const char *const levels[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
     const char *level = convert_flags_word(flags, "data_parallel_sharding_strategy");
-    t->zero = convert_flags_is(flags, "use_distributed_optimizer") ||
-              convert_flags_is(flags, "overlap_param_gather");
+    training->zero = convert_flags_is(flags, "use_distributed_optimizer") ||
+                     convert_flags_is(flags, "overlap_param_gather");
     if (!level || (!convert_flags_is(flags, "use_custom_fsdp") &&
                    !convert_flags_is(flags, "use_megatron_fsdp")))
         return LUO_OK;
     for (int64_t i = 0; i < 4; i++)
         if (strcmp(level, levels[i]) == 0) {
-            t->zero = i;
+            training->zero = i;
             return LUO_OK;
         }
     return convert_flags_wrong(flags, "data_parallel_sharding_strategy",
                                "no_shard, optim, optim_grads or optim_grads_params");
 }
 
-static luo_status read_recompute(convert_flags *flags, convert_training *t)
+static luo_status read_recompute(convert_flags *flags, convert_training *training)
 {
     const char *how = convert_flags_word(flags, "recompute_granularity");
     const char *method = convert_flags_word(flags, "recompute_method");
     if (convert_flags_is(flags, "recompute_activations")) how = "selective";
     if (!how)
-        t->recompute = LUO_RECOMPUTE_NONE;
+        training->recompute = LUO_RECOMPUTE_NONE;
     else if (strcmp(how, "selective") == 0)
-        t->recompute = LUO_RECOMPUTE_SELECTIVE;
+        training->recompute = LUO_RECOMPUTE_SELECTIVE;
     else if (strcmp(how, "full") == 0)
-        t->recompute = LUO_RECOMPUTE_FULL;
+        training->recompute = LUO_RECOMPUTE_FULL;
     else
         return convert_flags_wrong(flags, "recompute_granularity", "selective or full");
     /* uniform: every layer is computed again, in groups of so many; block: so many of a chunk */
-    if (t->recompute != LUO_RECOMPUTE_FULL || !is_word(method, "block")) t->recompute_layers = 0;
+    if (training->recompute != LUO_RECOMPUTE_FULL || !is_word(method, "block"))
+        training->recompute_layers = 0;
     return LUO_OK;
 }
 
-static luo_status read_chunks(convert_flags *flags, convert_training *t)
+static luo_status read_chunks(convert_flags *flags, convert_training *training)
 {
-    int64_t each = 0, given = t->first_layers + t->last_layers;
-    t->chunks = 0;
-    LUO_TRY(convert_flags_int(flags, "virtual_pipeline_model_parallel_size", &t->chunks));
-    LUO_TRY(convert_flags_int(flags, "num_virtual_stages_per_pipeline_rank", &t->chunks));
+    int64_t each = 0, given = training->first_layers + training->last_layers;
+    training->chunks = 0;
+    LUO_TRY(convert_flags_int(flags, "virtual_pipeline_model_parallel_size", &training->chunks));
+    LUO_TRY(convert_flags_int(flags, "num_virtual_stages_per_pipeline_rank", &training->chunks));
     LUO_TRY(convert_flags_int(flags, "num_layers_per_virtual_pipeline_stage", &each));
-    const int64_t pp = t->pp ? t->pp : 1;
-    if (!each || t->chunks || given) return LUO_OK;
-    if (t->network.layers % (pp * each)) {
+    const int64_t pp = training->pp ? training->pp : 1;
+    if (!each || training->chunks || given) return LUO_OK;
+    if (training->network.layers % (pp * each)) {
         const convert_flag *at = convert_flags_use(flags, "num_layers_per_virtual_pipeline_stage");
         return convert_error(flags->job, at->at.line, at->at.col,
                              "%lld layers on %lld stages of chunks of %lld; a multiple of %lld "
                              "layers is expected.",
-                             (long long)t->network.layers, (long long)pp, (long long)each,
+                             (long long)training->network.layers, (long long)pp, (long long)each,
                              (long long)(pp * each));
     }
-    t->chunks = t->network.layers / (pp * each);
+    training->chunks = training->network.layers / (pp * each);
     return LUO_OK;
 }
 
-static luo_status read_devices(convert_flags *flags, convert_training *t)
+static luo_status read_devices(convert_flags *flags, convert_training *training)
 {
     int64_t nodes = 1, each = 0;
     LUO_TRY(convert_flags_int(flags, "nnodes", &nodes));
     LUO_TRY(convert_flags_int(flags, "nproc_per_node", &each));
-    if (!t->devices) t->devices = nodes * each;
+    if (!training->devices) training->devices = nodes * each;
     return LUO_OK;
 }
 
-static luo_status read_experts(convert_flags *flags, convert_training *t)
+static luo_status read_experts(convert_flags *flags, convert_training *training)
 {
-    int64_t cut = t->tp ? t->tp : 1;
+    int64_t cut = training->tp ? training->tp : 1;
     LUO_TRY(convert_flags_int(flags, "expert_tensor_parallel_size", &cut));
-    t->experts_dealt = t->network.experts && t->tp > 1 && cut == 1;
-    if (!t->network.experts || cut == (t->tp ? t->tp : 1) || cut == 1) return LUO_OK;
+    training->experts_dealt = training->network.experts && training->tp > 1 && cut == 1;
+    if (!training->network.experts || cut == (training->tp ? training->tp : 1) || cut == 1)
+        return LUO_OK;
     return convert_flags_wrong(flags, "expert_tensor_parallel_size",
                                "the tensor-parallel size, or 1");
 }
@@ -265,21 +272,22 @@ static void use_harmless(convert_flags *flags)
 
 luo_status convert_megatron(convert_flags *flags, convert_training *out)
 {
-    convert_training *t = out;
-    *t = (convert_training){0};
-    t->network.name = "megatron";
-    LUO_TRY(convert_flags_sizes(flags, sizes, sizeof sizes / sizeof *sizes, t));
+    convert_training *training = out;
+    *training = (convert_training){0};
+    training->network.name = "megatron";
+    LUO_TRY(convert_flags_sizes(flags, sizes, sizeof sizes / sizeof *sizes, training));
     LUO_TRY(refuse(flags));
-    LUO_TRY(read_network(flags, t));
-    LUO_TRY(read_devices(flags, t));
-    LUO_TRY(read_zero(flags, t));
-    LUO_TRY(read_recompute(flags, t));
-    LUO_TRY(read_chunks(flags, t));
-    LUO_TRY(read_experts(flags, t));
-    t->sequence_parallel = convert_flags_is(flags, "sequence_parallel");
-    t->tp_pp_dp = convert_flags_is(flags, "use_tp_pp_dp_mapping");
-    t->layout = convert_flags_word(flags, "pipeline_model_parallel_layout");
-    if (t->layout) t->layout_at = convert_flags_use(flags, "pipeline_model_parallel_layout")->at;
+    LUO_TRY(read_network(flags, training));
+    LUO_TRY(read_devices(flags, training));
+    LUO_TRY(read_zero(flags, training));
+    LUO_TRY(read_recompute(flags, training));
+    LUO_TRY(read_chunks(flags, training));
+    LUO_TRY(read_experts(flags, training));
+    training->sequence_parallel = convert_flags_is(flags, "sequence_parallel");
+    training->tp_pp_dp = convert_flags_is(flags, "use_tp_pp_dp_mapping");
+    training->layout = convert_flags_word(flags, "pipeline_model_parallel_layout");
+    if (training->layout)
+        training->layout_at = convert_flags_use(flags, "pipeline_model_parallel_layout")->at;
     use_harmless(flags);
     return LUO_OK;
 }

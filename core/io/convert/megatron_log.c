@@ -92,53 +92,56 @@ static void put(luo_str *text, int64_t v)
     luo_str_addc(text, ',');
 }
 
-static void put_network(luo_str *text, const convert_network *n)
+static void put_network(luo_str *text, const convert_network *network)
 {
     luo_str_add(text, "imported,");
-    put(text, n->layers);
-    put(text, n->hidden);
-    put(text, n->heads);
-    put(text, n->kv_heads);
-    put(text, n->ffn_hidden);
-    put(text, n->vocab);
+    put(text, network->layers);
+    put(text, network->hidden);
+    put(text, network->heads);
+    put(text, network->kv_heads);
+    put(text, network->ffn_hidden);
+    put(text, network->vocab);
 }
 
-static luo_status put_row(steps *s, const convert_training *t, luo_str *text, double step_s)
+static luo_status put_row(steps *s, const convert_training *training, luo_str *text, double step_s)
 {
     static const char *const recomputes[] = {"none", "selective", "full"};
-    const int64_t gpus = t->devices ? t->devices : s->job->opts->devices;
+    const int64_t gpus = training->devices ? training->devices : s->job->opts->devices;
     luo_str_addf(text, "log-1,val,imported,megatron-core,,%s,%lld,%lld,,", s->job->opts->profile,
                  (long long)gpus, (long long)(gpus < 8 ? gpus : 8));
     if (gpus > 8)
         convert_note(s->job, LUO_NOTE,
                      "the log does not say how many GPUs a node has; 8 are taken.");
-    if (!t->network.layers) {
+    if (!training->network.layers) {
         luo_str_addf(text, ",,,,,,,,,,,,,,,%lld,,,,,,", (long long)s->global_batch);
     } else {
-        put_network(text, &t->network);
+        put_network(text, &training->network);
         luo_str_addf(text, "%lld,bf16,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%d,%s,%lld,,,",
-                     (long long)t->sequence_tokens, (long long)t->tp, (long long)t->pp,
-                     (long long)t->chunks, (long long)t->dp, (long long)t->cp,
-                     (long long)t->micro_batch, (long long)t->global_batch, t->sequence_parallel,
-                     recomputes[t->recompute], (long long)t->zero);
+                     (long long)training->sequence_tokens, (long long)training->tp,
+                     (long long)training->pp, (long long)training->chunks, (long long)training->dp,
+                     (long long)training->cp, (long long)training->micro_batch,
+                     (long long)training->global_batch, training->sequence_parallel,
+                     recomputes[training->recompute], (long long)training->zero);
     }
     luo_str_addf(text, "%.6g,measured,,", step_s);
     if (s->memory_mb > 0) luo_str_addf(text, "%.0f", s->memory_mb * 1048576);
     luo_str_addc(text, ',');
     if (s->ntflops) luo_str_addf(text, "%.6g", s->tflops / (double)s->ntflops);
     luo_str_add(text, ",log,,");
-    if (t->network.experts)
-        luo_str_addf(
-            text, "%lld,%lld,%lld,%lld,%lld,%lld", (long long)t->ep, (long long)t->network.experts,
-            (long long)t->network.experts_per_token, (long long)t->network.expert_ffn_hidden,
-            (long long)t->network.shared_ffn_hidden, (long long)t->network.first_dense_layers);
+    if (training->network.experts)
+        luo_str_addf(text, "%lld,%lld,%lld,%lld,%lld,%lld", (long long)training->ep,
+                     (long long)training->network.experts,
+                     (long long)training->network.experts_per_token,
+                     (long long)training->network.expert_ffn_hidden,
+                     (long long)training->network.shared_ffn_hidden,
+                     (long long)training->network.first_dense_layers);
     else
         luo_str_add(text, ",,,,,");
     luo_str_addc(text, '\n');
     return LUO_OK;
 }
 
-static luo_status write_row(steps *s, const convert_training *t, double step_s)
+static luo_status write_row(steps *s, const convert_training *training, double step_s)
 {
     luo_str text = {0};
     luo_str_add(
@@ -146,26 +149,27 @@ static luo_status write_row(steps *s, const convert_training *t, double step_s)
                "kv_heads,ffn,vocab,seq,precision,tp,pp,vpp,dp,cp,mbs,gbs,sp,recompute,zero,"
                "layers_per_stage,stage_devices,step_s,step_kind,grad_reduce_s,mem_bytes,"
                "tflops_gpu,source,note,ep,experts,topk,moe_ffn,shared_ffn,dense_layers\n");
-    LUO_TRY(put_row(s, t, &text, step_s));
+    LUO_TRY(put_row(s, training, &text, step_s));
     return convert_add(s->job, "measured.csv", &text);
 }
 
-static luo_status read_arguments(convert_job *job, convert_training *t)
+static luo_status read_arguments(convert_job *job, convert_training *training)
 {
     convert_flags flags = {.job = job};
     LUO_TRY(convert_flags_log(&flags));
     if (!convert_flags_use(&flags, "num_layers")) return LUO_OK;
-    LUO_TRY(convert_megatron(&flags, t));
-    LUO_TRY(convert_network_file(job, &t->network));
-    return convert_plan_file(job, t);
+    LUO_TRY(convert_megatron(&flags, training));
+    LUO_TRY(convert_network_file(job, &training->network));
+    return convert_plan_file(job, training);
 }
 
 /* With --run: the iterations as a run. */
-static luo_status write_run(const steps *s, const convert_training *t)
+static luo_status write_run(const steps *s, const convert_training *training)
 {
     const int64_t skip = warm_up(s),
-                  sequences = t->global_batch ? t->global_batch : s->global_batch,
-                  length = t->sequence_tokens ? t->sequence_tokens : s->job->opts->sequence_tokens;
+                  sequences = training->global_batch ? training->global_batch : s->global_batch,
+                  length = training->sequence_tokens ? training->sequence_tokens
+                                                     : s->job->opts->sequence_tokens;
     if (!s->job->opts->run) return LUO_OK;
     if (!sequences)
         return convert_error(s->job, 0, 0,
@@ -174,30 +178,31 @@ static luo_status write_run(const steps *s, const convert_training *t)
         return convert_usage(s->job, "`--seq-length` is missing: the log does not say how long the "
                                      "sequences of the run are.");
     return recorded_run_add(
-        s->job, &(recorded_run){.at = s->at + skip,
-                                .n = s->n - skip,
-                                .sequences = sequences,
-                                .tokens = sequences * length,
-                                .devices = t->devices ? t->devices : s->job->opts->devices});
+        s->job,
+        &(recorded_run){.at = s->at + skip,
+                        .n = s->n - skip,
+                        .sequences = sequences,
+                        .tokens = sequences * length,
+                        .devices = training->devices ? training->devices : s->job->opts->devices});
 }
 
 luo_status convert_megatron_log(convert_job *job)
 {
     steps s = {.job = job};
-    convert_training t = {0};
+    convert_training training = {0};
     LUO_TRY(read_steps(&s));
     if (!job->opts->profile)
         return convert_usage(job, "`--profile` is missing: the log does not say which GPU it was; "
                                   "the name of a profile, such as h100, is expected.");
-    LUO_TRY(read_arguments(job, &t));
-    if (!t.devices && !job->opts->devices)
+    LUO_TRY(read_arguments(job, &training));
+    if (!training.devices && !job->opts->devices)
         return convert_usage(job, "`--devices` is missing: the log does not say how many GPUs "
                                   "there were.");
     const double step_s = median_s(&s);
     if (step_s <= 0) return convert_nomem(job);
-    LUO_TRY(write_row(&s, &t, step_s));
-    LUO_TRY(write_run(&s, &t));
+    LUO_TRY(write_row(&s, &training, step_s));
+    LUO_TRY(write_run(&s, &training));
     return convert_say(job, "a step of %.6g s (median of %lld), global batch %lld", step_s,
                        (long long)(s.n - warm_up(&s)),
-                       (long long)(t.global_batch ? t.global_batch : s.global_batch));
+                       (long long)(training.global_batch ? training.global_batch : s.global_batch));
 }

@@ -35,67 +35,70 @@ static const generation *generation_of(const char *profile)
 }
 
 /* Lanes of every pair if all are alike; 0 else. */
-static int32_t same_lanes(const convert_node *n)
+static int32_t same_lanes(const convert_node *node)
 {
-    const int32_t first = n->devices > 1 ? n->lanes[0][1] : 0;
-    for (int32_t a = 0; a < n->devices; a++)
-        for (int32_t b = a + 1; b < n->devices; b++)
-            if (n->lanes[a][b] != first) return 0;
+    const int32_t first = node->devices > 1 ? node->lanes[0][1] : 0;
+    for (int32_t a = 0; a < node->devices; a++)
+        for (int32_t b = a + 1; b < node->devices; b++)
+            if (node->lanes[a][b] != first) return 0;
     return first;
 }
 
-static bool has_lanes(const convert_node *n)
+static bool has_lanes(const convert_node *node)
 {
-    for (int32_t a = 0; a < n->devices; a++)
-        for (int32_t b = a + 1; b < n->devices; b++)
-            if (n->lanes[a][b]) return true;
+    for (int32_t a = 0; a < node->devices; a++)
+        for (int32_t b = a + 1; b < node->devices; b++)
+            if (node->lanes[a][b]) return true;
     return false;
 }
 
-static void put_mesh(luo_str *text, const convert_node *n, double lane)
+static void put_mesh(luo_str *text, const convert_node *node, double lane)
 {
     bool first = true;
     luo_str_addf(text,
                  "    scale_up: {kind: mesh, bandwidth_gbytes_per_s: %.6g, latency_us: 1}\n"
                  "    scale_up_links: [",
                  lane);
-    for (int32_t a = 0; a < n->devices; a++)
-        for (int32_t b = a + 1; b < n->devices; b++)
-            if (n->lanes[a][b]) {
+    for (int32_t a = 0; a < node->devices; a++)
+        for (int32_t b = a + 1; b < node->devices; b++)
+            if (node->lanes[a][b]) {
                 luo_str_addf(text, "%s{a: %d, b: %d, lanes: %d}", first ? "" : ", ", a, b,
-                             n->lanes[a][b]);
+                             node->lanes[a][b]);
                 first = false;
             }
     luo_str_add(text, "]\n");
 }
 
 /* Two GPUs joined by all their lanes are a mesh of one pair; more need a switch for that. */
-static void put_scale_up(luo_str *text, const convert_node *n, double lane)
+static void put_scale_up(luo_str *text, const convert_node *node, double lane)
 {
-    const int32_t port = n->port_lanes ? n->port_lanes : n->devices > 2 ? same_lanes(n) : 0;
+    const int32_t port = node->port_lanes    ? node->port_lanes
+                         : node->devices > 2 ? same_lanes(node)
+                                             : 0;
     if (port)
         luo_str_addf(text,
                      "    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %.6g, latency_us: "
                      "1}\n",
                      port * lane);
-    else if (has_lanes(n))
-        put_mesh(text, n, lane);
+    else if (has_lanes(node))
+        put_mesh(text, node, lane);
 }
 
-static void tell_assumed(convert_job *job, const convert_node *n, const generation *g)
+static void tell_assumed(convert_job *job, const convert_node *node, const generation *g)
 {
     luo_str text = {0};
-    const bool lanes = n->port_lanes || has_lanes(n);
-    if (lanes && n->lane_gbytes_per_s <= 0)
+    const bool lanes = node->port_lanes || has_lanes(node);
+    if (lanes && node->lane_gbytes_per_s <= 0)
         luo_str_addf(&text, "an NVLink lane %g GB/s, ", g->lane);
-    if (n->pcie_gbytes_per_s <= 0) luo_str_addf(&text, "PCIe %g GB/s, ", g->pcie);
-    if (n->sockets > 1) luo_str_addf(&text, "between sockets %g GB/s, ", SOCKET);
-    if (n->nics && n->nic_gbytes_per_s <= 0) luo_str_addf(&text, "a network card %g GB/s, ", NIC);
+    if (node->pcie_gbytes_per_s <= 0) luo_str_addf(&text, "PCIe %g GB/s, ", g->pcie);
+    if (node->sockets > 1) luo_str_addf(&text, "between sockets %g GB/s, ", SOCKET);
+    if (node->nics && node->nic_gbytes_per_s <= 0)
+        luo_str_addf(&text, "a network card %g GB/s, ", NIC);
     convert_note(
         job, LUO_NOTE,
         "the source does not say these, and they are taken: %slatencies of 1 us by NVLink, "
         "1.5 us by PCIe%s.",
-        luo_str_get(&text), n->nics ? " and 2 us by network" : "");
+        luo_str_get(&text), node->nics ? " and 2 us by network" : "");
     luo_str_free(&text);
 }
 

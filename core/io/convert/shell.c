@@ -80,10 +80,10 @@ static void not_known(shell *sh, const char *what, size_t n)
 static void add_value(shell *sh, luo_str *word, const char *name, size_t n, const char *otherwise,
                       size_t notherwise)
 {
-    const shell_variable *v = find(sh, name, n);
-    if (v && !v->several)
-        luo_str_add(word, v->value);
-    else if (!v && otherwise)
+    const shell_variable *variable = find(sh, name, n);
+    if (variable && !variable->several)
+        luo_str_add(word, variable->value);
+    else if (!variable && otherwise)
         luo_str_addn(word, otherwise, notherwise);
     else
         not_known(sh, name, n);

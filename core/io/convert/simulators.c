@@ -11,10 +11,10 @@ static bool has(convert_flags *flags, const char *key)
     return convert_flags_use(flags, key) != NULL;
 }
 
-static luo_status given_network(convert_flags *flags, convert_training *t)
+static luo_status given_network(convert_flags *flags, convert_training *training)
 {
     bool given;
-    LUO_TRY(convert_network_given(flags->job, t, &given));
+    LUO_TRY(convert_network_given(flags->job, training, &given));
     if (given) return LUO_OK;
     return convert_usage(flags->job,
                          "`--model` is missing: a strategy of %s does not say what "
@@ -22,22 +22,23 @@ static luo_status given_network(convert_flags *flags, convert_training *t)
                          luo_convert_kind_name(flags->job->opts->kind));
 }
 
-static luo_status only_network(convert_flags *flags, convert_training *t)
+static luo_status only_network(convert_flags *flags, convert_training *training)
 {
     if (flags->job->opts->model)
         return convert_usage(flags->job,
                              "`--model` is given, and `%s` is a network itself; leave "
                              "it out.",
                              flags->job->src.name);
-    LUO_TRY(convert_network_file(flags->job, &t->network));
-    LUO_TRY(convert_say(flags->job, "%lld layers of %lld, %lld heads", (long long)t->network.layers,
-                        (long long)t->network.hidden, (long long)t->network.heads));
+    LUO_TRY(convert_network_file(flags->job, &training->network));
+    LUO_TRY(convert_say(flags->job, "%lld layers of %lld, %lld heads",
+                        (long long)training->network.layers, (long long)training->network.hidden,
+                        (long long)training->network.heads));
     return convert_flags_unused(flags);
 }
 
-static luo_status finish(convert_flags *flags, convert_training *t)
+static luo_status finish(convert_flags *flags, convert_training *training)
 {
-    LUO_TRY(convert_plan_file(flags->job, t));
+    LUO_TRY(convert_plan_file(flags->job, training));
     return convert_flags_unused(flags);
 }
 
@@ -92,24 +93,25 @@ static luo_status refuse_offload(convert_flags *flags)
 luo_status convert_calculon(convert_job *job)
 {
     convert_flags flags = {.job = job};
-    convert_training t = {0};
+    convert_training training = {0};
     LUO_TRY(convert_flags_json(&flags));
-    LUO_TRY(convert_flags_sizes(&flags, calculon, sizeof calculon / sizeof *calculon, &t));
+    LUO_TRY(convert_flags_sizes(&flags, calculon, sizeof calculon / sizeof *calculon, &training));
     if (has(&flags, "num_blocks")) {
-        t.network.name = "calculon";
-        t.network.tied = t.network.linear_bias = t.network.qkv_bias = true;
+        training.network.name = "calculon";
+        training.network.tied = training.network.linear_bias = training.network.qkv_bias = true;
         /* Calculon counts no vocabulary: of GPT-2, padded */
-        t.network.vocab = 51200;
+        training.network.vocab = 51200;
         convert_note(job, LUO_NOTE, "Calculon has no vocabulary; 51200, GPT-2's, is taken.");
-        return only_network(&flags, &t);
+        return only_network(&flags, &training);
     }
-    LUO_TRY(given_network(&flags, &t));
+    LUO_TRY(given_network(&flags, &training));
     LUO_TRY(refuse_offload(&flags));
-    LUO_TRY(read_recompute(&flags, "activation_recompute", "full", "attn_only", &t.recompute));
+    LUO_TRY(
+        read_recompute(&flags, "activation_recompute", "full", "attn_only", &training.recompute));
     const char *comm = convert_flags_word(&flags, "tensor_par_comm_type");
-    t.sequence_parallel = comm && strcmp(comm, "rs_ag") == 0;
-    t.zero = convert_flags_is(&flags, "optimizer_sharding");
-    return finish(&flags, &t);
+    training.sequence_parallel = comm && strcmp(comm, "rs_ag") == 0;
+    training.zero = convert_flags_is(&flags, "optimizer_sharding");
+    return finish(&flags, &training);
 }
 
 /* ---- SimuMax ---- */
@@ -141,54 +143,55 @@ static const convert_size simumax[] = {
     CONVERT_TRAINING("num_layers_in_last_pipeline_stage", last_layers),
 };
 
-static luo_status simumax_network(convert_flags *flags, convert_training *t)
+static luo_status simumax_network(convert_flags *flags, convert_training *training)
 {
-    convert_network *n = &t->network;
+    convert_network *network = &training->network;
     const char *kind = convert_flags_word(flags, "attention_type");
     if (kind && strcmp(kind, "mla") == 0)
         return convert_flags_wrong(flags, "attention_type",
                                    "plain attention, or a config.json of DeepSeek instead of it,");
-    n->name = convert_flags_word(flags, "model_name");
-    if (!n->name) n->name = "simumax";
-    n->gated = n->rmsnorm = n->rope = convert_flags_is(flags, "use_swiglu");
-    n->tied = !has(flags, "untie_embeddings") || !convert_flags_is(flags, "untie_embeddings");
-    if (n->rope) n->tied = false;
-    if (!n->rope) n->linear_bias = n->qkv_bias = true;
-    if (n->experts == 1) n->experts = 0;
-    if (n->experts && !n->expert_ffn_hidden) n->expert_ffn_hidden = n->ffn_hidden;
-    n->max_sequence_tokens = 131072; /* SimuMax has none: what a strategy asks for fits */
+    network->name = convert_flags_word(flags, "model_name");
+    if (!network->name) network->name = "simumax";
+    network->gated = network->rmsnorm = network->rope = convert_flags_is(flags, "use_swiglu");
+    network->tied = !has(flags, "untie_embeddings") || !convert_flags_is(flags, "untie_embeddings");
+    if (network->rope) network->tied = false;
+    if (!network->rope) network->linear_bias = network->qkv_bias = true;
+    if (network->experts == 1) network->experts = 0;
+    if (network->experts && !network->expert_ffn_hidden)
+        network->expert_ffn_hidden = network->ffn_hidden;
+    network->max_sequence_tokens = 131072; /* SimuMax has none: what a strategy asks for fits */
     convert_note(flags->job, LUO_NOTE,
                  "SimuMax has no longest sequence; `max_sequence_tokens` 131072 is taken.");
-    return only_network(flags, t);
+    return only_network(flags, training);
 }
 
 /* Its recompute names layers of a stage and parts of a layer. */
-static luo_status simumax_recompute(convert_flags *flags, convert_training *t)
+static luo_status simumax_recompute(convert_flags *flags, convert_training *training)
 {
     const bool on = convert_flags_is(flags, "enable_recompute");
-    LUO_TRY(convert_flags_int(flags, "recompute_layer_num", &t->recompute_layers));
+    LUO_TRY(convert_flags_int(flags, "recompute_layer_num", &training->recompute_layers));
     if (!on) {
         convert_flags_use(flags, "recompute_granularity");
         return LUO_OK;
     }
     return read_recompute(flags, "recompute_granularity", "full_block", "selective_recompute",
-                          &t->recompute);
+                          &training->recompute);
 }
 
 luo_status convert_simumax(convert_job *job)
 {
     convert_flags flags = {.job = job};
-    convert_training t = {0};
+    convert_training training = {0};
     int64_t cut = 0;
     LUO_TRY(convert_flags_json(&flags));
-    LUO_TRY(convert_flags_sizes(&flags, simumax, sizeof simumax / sizeof *simumax, &t));
-    if (has(&flags, "layer_num")) return simumax_network(&flags, &t);
-    LUO_TRY(given_network(&flags, &t));
-    LUO_TRY(simumax_recompute(&flags, &t));
+    LUO_TRY(convert_flags_sizes(&flags, simumax, sizeof simumax / sizeof *simumax, &training));
+    if (has(&flags, "layer_num")) return simumax_network(&flags, &training);
+    LUO_TRY(given_network(&flags, &training));
+    LUO_TRY(simumax_recompute(&flags, &training));
     LUO_TRY(convert_flags_int(&flags, "etp_size", &cut));
-    t.experts_dealt = t.tp > 1 && cut == 1;
-    t.sequence_parallel = convert_flags_is(&flags, "enable_sequence_parallel");
-    return finish(&flags, &t);
+    training.experts_dealt = training.tp > 1 && cut == 1;
+    training.sequence_parallel = convert_flags_is(&flags, "enable_sequence_parallel");
+    return finish(&flags, &training);
 }
 
 /* ---- vTrain ---- */
@@ -225,14 +228,14 @@ static luo_status say_bandwidths(convert_flags *flags)
 luo_status convert_vtrain(convert_job *job)
 {
     convert_flags flags = {.job = job};
-    convert_training t = {0};
+    convert_training training = {0};
     LUO_TRY(convert_flags_json(&flags));
-    LUO_TRY(convert_flags_sizes(&flags, vtrain, sizeof vtrain / sizeof *vtrain, &t));
-    t.network.name = "vtrain";
-    t.network.tied = t.network.linear_bias = t.network.qkv_bias = true;
-    if (!t.network.vocab) t.network.vocab = 51200; /* of its networks */
-    if (convert_flags_is(&flags, "use_checkpoint")) t.recompute = LUO_RECOMPUTE_FULL;
+    LUO_TRY(convert_flags_sizes(&flags, vtrain, sizeof vtrain / sizeof *vtrain, &training));
+    training.network.name = "vtrain";
+    training.network.tied = training.network.linear_bias = training.network.qkv_bias = true;
+    if (!training.network.vocab) training.network.vocab = 51200; /* of its networks */
+    if (convert_flags_is(&flags, "use_checkpoint")) training.recompute = LUO_RECOMPUTE_FULL;
     LUO_TRY(say_bandwidths(&flags));
-    LUO_TRY(convert_network_file(job, &t.network));
-    return finish(&flags, &t);
+    LUO_TRY(convert_network_file(job, &training.network));
+    return finish(&flags, &training);
 }

@@ -29,19 +29,19 @@ static const char *word_of(convert_flags *flags, const char *name, const char *o
     return word || !older ? word : convert_flags_word(flags, older);
 }
 
-static luo_status read_network(convert_flags *flags, convert_training *t, bool *given)
+static luo_status read_network(convert_flags *flags, convert_training *training, bool *given)
 {
     const char *name = convert_flags_word(flags, "model.name");
     const char *flavor = convert_flags_word(flags, "model.flavor");
-    LUO_TRY(convert_network_given(flags->job, t, given));
+    LUO_TRY(convert_network_given(flags->job, training, given));
     if (*given) return LUO_OK;
     for (size_t i = 0; name && flavor && i < sizeof flavors / sizeof *flavors; i++)
         if (strcmp(flavors[i].name, name) == 0 && strcmp(flavors[i].flavor, flavor) == 0) {
-            t->network = flavors[i].network;
-            t->network.name = luo_arena_printf(flags->job->arena, "%s-%s", name, flavor);
-            if (!t->network.name) return convert_nomem(flags->job);
-            if (t->sequence_tokens > t->network.max_sequence_tokens)
-                t->network.max_sequence_tokens = t->sequence_tokens;
+            training->network = flavors[i].network;
+            training->network.name = luo_arena_printf(flags->job->arena, "%s-%s", name, flavor);
+            if (!training->network.name) return convert_nomem(flags->job);
+            if (training->sequence_tokens > training->network.max_sequence_tokens)
+                training->network.max_sequence_tokens = training->sequence_tokens;
             return LUO_OK;
         }
     if (!convert_flags_use(flags, "model.flavor"))
@@ -62,7 +62,7 @@ static luo_status read_degree(convert_flags *flags, const char *name, int64_t *o
     return convert_flags_int(flags, name, out);
 }
 
-static luo_status read_data_parallelism(convert_flags *flags, convert_training *t)
+static luo_status read_data_parallelism(convert_flags *flags, convert_training *training)
 {
     static const char *const places[] = {"parallelism.", "training.", "experimental."};
     int64_t copies = 1, shard = -1;
@@ -73,44 +73,46 @@ static luo_status read_data_parallelism(convert_flags *flags, convert_training *
         snprintf(name, sizeof name, "%sdata_parallel_shard_degree", places[i]);
         LUO_TRY(read_degree(flags, name, &shard));
     }
-    const int64_t each = (t->tp ? t->tp : 1) * (t->pp ? t->pp : 1) * (t->cp ? t->cp : 1);
-    t->devices = flags->job->opts->devices;
+    const int64_t each = (training->tp ? training->tp : 1) * (training->pp ? training->pp : 1) *
+                         (training->cp ? training->cp : 1);
+    training->devices = flags->job->opts->devices;
     if (copies == 0) copies = 1;
-    if (shard < 0 && !t->devices)
+    if (shard < 0 && !training->devices)
         return convert_usage(flags->job,
                              "`--devices` is missing: `data_parallel_shard_degree` is -1, all that "
                              "are left.");
-    if (shard < 0) shard = t->devices / (each * copies);
+    if (shard < 0) shard = training->devices / (each * copies);
     if (shard == 0) shard = 1;
-    if (!t->devices) t->devices = each * copies * shard;
-    t->zero = shard > 1 ? 3 : 0;
+    if (!training->devices) training->devices = each * copies * shard;
+    training->zero = shard > 1 ? 3 : 0;
     if (copies > 1 && shard > 1) {
-        t->shard = LUO_SHARD_HYBRID;
-        t->shard_pipelines = shard;
+        training->shard = LUO_SHARD_HYBRID;
+        training->shard_pipelines = shard;
     }
     return LUO_OK;
 }
 
 /* By default weights that were gathered stay until the backward where there are stages. */
-static luo_status read_reshard(convert_flags *flags, convert_training *t)
+static luo_status read_reshard(convert_flags *flags, convert_training *training)
 {
     static const char name[] = "parallelism.fsdp_reshard_after_forward";
     const char *word = convert_flags_word(flags, name);
     if (word && strcmp(word, "always") && strcmp(word, "never") && strcmp(word, "default"))
         return convert_flags_wrong(flags, name, "default, always or never");
-    const bool stays = word && strcmp(word, "default") ? strcmp(word, "never") == 0 : t->pp > 1;
-    if (!stays || t->zero != 3) return LUO_OK;
-    if (t->shard == LUO_SHARD_HYBRID)
+    const bool stays =
+        word && strcmp(word, "default") ? strcmp(word, "never") == 0 : training->pp > 1;
+    if (!stays || training->zero != 3) return LUO_OK;
+    if (training->shard == LUO_SHARD_HYBRID)
         return convert_note(flags->job, LUO_WARNING,
                             "weights that stay gathered and copies of the shards cannot both be "
                             "said; they are gathered again for the backward.");
-    t->shard = LUO_SHARD_GRAD_OP;
+    training->shard = LUO_SHARD_GRAD_OP;
     return LUO_OK;
 }
 
 /* Modules of each part, [["tok_embeddings", "layers.0"], ["layers.1", "norm", "output"]], as a
  * layout: E, t a layer, L, parts with | between. */
-static luo_status read_modules(convert_flags *flags, convert_training *t)
+static luo_status read_modules(convert_flags *flags, convert_training *training)
 {
     static const char name[] = "parallelism.module_fqns_per_model_part";
     const char *text = convert_flags_word(flags, name);
@@ -128,31 +130,31 @@ static luo_status read_modules(convert_flags *flags, convert_training *t)
         if (strncmp(at + 1, "output", 6) == 0) luo_str_addc(&layout, 'L');
         at = end;
     }
-    t->layout = luo_arena_strdup(flags->job->arena, luo_str_get(&layout));
-    t->layout_at = convert_flags_use(flags, name)->at;
+    training->layout = luo_arena_strdup(flags->job->arena, luo_str_get(&layout));
+    training->layout_at = convert_flags_use(flags, name)->at;
     luo_str_free(&layout);
-    return t->layout ? LUO_OK : convert_nomem(flags->job);
+    return training->layout ? LUO_OK : convert_nomem(flags->job);
 }
 
-static luo_status read_recompute(convert_flags *flags, convert_training *t)
+static luo_status read_recompute(convert_flags *flags, convert_training *training)
 {
     const char *mode = convert_flags_word(flags, "activation_checkpoint.mode");
     const char *option = convert_flags_word(flags, "activation_checkpoint.selective_ac_option");
     if (!mode || strcmp(mode, "none") == 0) return LUO_OK;
     if (strcmp(mode, "full") == 0)
-        t->recompute = LUO_RECOMPUTE_FULL;
+        training->recompute = LUO_RECOMPUTE_FULL;
     else if (strcmp(mode, "selective") == 0)
-        t->recompute = LUO_RECOMPUTE_SELECTIVE;
+        training->recompute = LUO_RECOMPUTE_SELECTIVE;
     else
         return convert_flags_wrong(flags, "activation_checkpoint.mode", "none, selective or full");
-    if (t->recompute == LUO_RECOMPUTE_SELECTIVE && option && strcmp(option, "op") != 0)
+    if (training->recompute == LUO_RECOMPUTE_SELECTIVE && option && strcmp(option, "op") != 0)
         return convert_flags_refuse(flags, "activation_checkpoint.selective_ac_option",
                                     "every so many layers cannot be said in a plan; `op`, or mode "
                                     "full, can");
     return LUO_OK;
 }
 
-static luo_status read_schedule(convert_flags *flags, convert_training *t)
+static luo_status read_schedule(convert_flags *flags, convert_training *training)
 {
     static const char older[] = "experimental.pipeline_parallel_schedule";
     static const char newer[] = "parallelism.pipeline_parallel_schedule";
@@ -160,19 +162,19 @@ static luo_status read_schedule(convert_flags *flags, convert_training *t)
     const char *name = convert_flags_use(flags, newer) ? newer : older;
     int64_t each = 0;
     LUO_TRY(convert_flags_int(flags, "parallelism.pipeline_parallel_layers_per_stage", &each));
-    if (t->pp <= 1 || !word || strcmp(word, "1F1B") == 0 || strcmp(word, "1f1b") == 0)
+    if (training->pp <= 1 || !word || strcmp(word, "1F1B") == 0 || strcmp(word, "1f1b") == 0)
         return LUO_OK;
     if (strcmp(word, "GPipe") == 0)
-        t->gpipe = true;
+        training->gpipe = true;
     else if (strcmp(word, "Interleaved1F1B") == 0)
-        t->chunks = each ? t->network.layers / (t->pp * each) : 2;
+        training->chunks = each ? training->network.layers / (training->pp * each) : 2;
     else
         return convert_flags_refuse(flags, name, "1F1B, Interleaved1F1B and GPipe are known");
     return LUO_OK;
 }
 
 /* A rank's batch is cut into micro-batches only where there are stages. */
-static luo_status read_batches(convert_flags *flags, convert_training *t)
+static luo_status read_batches(convert_flags *flags, convert_training *training)
 {
     int64_t local = 0, global = 0, micro = 1;
     LUO_TRY(convert_flags_int(flags, "training.batch_size", &local));
@@ -180,16 +182,16 @@ static luo_status read_batches(convert_flags *flags, convert_training *t)
     LUO_TRY(read_degree(flags, "training.global_batch_size", &global));
     LUO_TRY(convert_flags_int(flags, "parallelism.pipeline_parallel_microbatch_size", &micro));
     if (local == 0) local = 1;
-    t->micro_batch = t->pp > 1 ? micro : local;
-    if (local % t->micro_batch)
+    training->micro_batch = training->pp > 1 ? micro : local;
+    if (local % training->micro_batch)
         return convert_error(flags->job, 0, 0,
                              "a rank's batch is %lld; a multiple of the micro-batch %lld is "
                              "expected.",
-                             (long long)local, (long long)t->micro_batch);
+                             (long long)local, (long long)training->micro_batch);
     if (global > 0)
-        t->global_batch = global;
+        training->global_batch = global;
     else
-        t->micro_batches = local / t->micro_batch;
+        training->micro_batches = local / training->micro_batch;
     return LUO_OK;
 }
 
@@ -221,21 +223,21 @@ static const convert_size sizes[] = {
 luo_status convert_torchtitan(convert_job *job)
 {
     convert_flags flags = {.job = job};
-    convert_training t = {0};
+    convert_training training = {0};
     bool given;
     LUO_TRY(convert_flags_toml(&flags));
-    LUO_TRY(convert_flags_sizes(&flags, sizes, sizeof sizes / sizeof *sizes, &t));
+    LUO_TRY(convert_flags_sizes(&flags, sizes, sizeof sizes / sizeof *sizes, &training));
     LUO_TRY(refuse(&flags));
-    LUO_TRY(read_network(&flags, &t, &given));
-    if (!t.sequence_tokens) t.sequence_tokens = t.network.max_sequence_tokens;
-    LUO_TRY(read_data_parallelism(&flags, &t));
-    LUO_TRY(read_reshard(&flags, &t));
-    LUO_TRY(read_modules(&flags, &t));
-    LUO_TRY(read_recompute(&flags, &t));
-    LUO_TRY(read_schedule(&flags, &t));
-    LUO_TRY(read_batches(&flags, &t));
-    t.sequence_parallel = t.tp > 1; /* always so in torchtitan */
-    if (!given) LUO_TRY(convert_network_file(job, &t.network));
-    LUO_TRY(convert_plan_file(job, &t));
+    LUO_TRY(read_network(&flags, &training, &given));
+    if (!training.sequence_tokens) training.sequence_tokens = training.network.max_sequence_tokens;
+    LUO_TRY(read_data_parallelism(&flags, &training));
+    LUO_TRY(read_reshard(&flags, &training));
+    LUO_TRY(read_modules(&flags, &training));
+    LUO_TRY(read_recompute(&flags, &training));
+    LUO_TRY(read_schedule(&flags, &training));
+    LUO_TRY(read_batches(&flags, &training));
+    training.sequence_parallel = training.tp > 1; /* always so in torchtitan */
+    if (!given) LUO_TRY(convert_network_file(job, &training.network));
+    LUO_TRY(convert_plan_file(job, &training));
     return convert_flags_unused(&flags);
 }

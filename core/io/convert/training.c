@@ -14,10 +14,11 @@ static luo_status missing(convert_job *job, const char *what)
     return convert_error(job, 0, 0, "the source does not say the %s of the network; add it.", what);
 }
 
-static const char *family_of(const convert_network *n)
+static const char *family_of(const convert_network *network)
 {
-    if (n->experts > 0) return "moe";
-    return n->rope || n->kv_heads != n->heads || n->qk_norm ? "llama" : "gpt";
+    if (network->experts > 0) return "moe";
+    return network->rope || network->kv_heads != network->heads || network->qk_norm ? "llama"
+                                                                                    : "gpt";
 }
 
 static void put(luo_str *text, const char *key, int64_t v)
@@ -25,17 +26,17 @@ static void put(luo_str *text, const char *key, int64_t v)
     luo_str_addf(text, "%s: %lld\n", key, (long long)v);
 }
 
-static void put_experts(luo_str *text, const convert_network *n)
+static void put_experts(luo_str *text, const convert_network *network)
 {
     luo_str_addf(text, "moe: {experts: %lld, experts_per_token: %lld, expert_ffn_hidden: %lld",
-                 (long long)n->experts, (long long)n->experts_per_token,
-                 (long long)n->expert_ffn_hidden);
-    if (n->shared_ffn_hidden)
+                 (long long)network->experts, (long long)network->experts_per_token,
+                 (long long)network->expert_ffn_hidden);
+    if (network->shared_ffn_hidden)
         luo_str_addf(text, ", shared_experts: 1, shared_ffn_hidden: %lld",
-                     (long long)n->shared_ffn_hidden);
-    if (n->first_dense_layers)
-        luo_str_addf(text, ", first_dense_layers: %lld", (long long)n->first_dense_layers);
-    if (n->renorm) luo_str_add(text, ", renorm: true");
+                     (long long)network->shared_ffn_hidden);
+    if (network->first_dense_layers)
+        luo_str_addf(text, ", first_dense_layers: %lld", (long long)network->first_dense_layers);
+    if (network->renorm) luo_str_add(text, ", renorm: true");
     luo_str_add(text, "}\n");
 }
 
@@ -85,18 +86,19 @@ luo_status convert_network_file(convert_job *job, const convert_network *network
     return convert_add(job, "model.yaml", &text);
 }
 
-luo_status convert_network_given(convert_job *job, convert_training *t, bool *given)
+luo_status convert_network_given(convert_job *job, convert_training *training, bool *given)
 {
     luo_model *model;
     *given = job->opts->model != NULL;
     if (!*given) return LUO_OK;
     LUO_TRY(luo_read_model(job->arena, job->opts->model, &model, job->diags));
-    t->network = (convert_network){.name = model->name,
-                                   .layers = model->layers,
-                                   .experts = model->moe.experts,
-                                   .max_sequence_tokens = model->max_sequence_tokens};
-    if (!t->sequence_tokens) t->sequence_tokens = convert_sequence(job, model->max_sequence_tokens);
-    t->dtype = model->dtype;
+    training->network = (convert_network){.name = model->name,
+                                          .layers = model->layers,
+                                          .experts = model->moe.experts,
+                                          .max_sequence_tokens = model->max_sequence_tokens};
+    if (!training->sequence_tokens)
+        training->sequence_tokens = convert_sequence(job, model->max_sequence_tokens);
+    training->dtype = model->dtype;
     return LUO_OK;
 }
 
@@ -108,115 +110,124 @@ static int64_t or_one(int64_t v)
 }
 
 /* Devices and replicas, each from the other. */
-static luo_status settle_devices(convert_job *job, convert_training *t)
+static luo_status settle_devices(convert_job *job, convert_training *training)
 {
-    const int64_t each = t->tp * t->pp * t->cp;
-    if (job->opts->devices) t->devices = job->opts->devices;
-    if (!t->devices && t->dp) t->devices = each * t->dp;
-    if (!t->devices)
+    const int64_t each = training->tp * training->pp * training->cp;
+    if (job->opts->devices) training->devices = job->opts->devices;
+    if (!training->devices && training->dp) training->devices = each * training->dp;
+    if (!training->devices)
         return convert_usage(job, "`--devices` is missing: `%s` does not say how many GPUs train.",
                              job->src.name);
-    if (t->devices % each)
+    if (training->devices % each)
         return convert_error(job, 0, 0,
                              "tensor %lld x pipeline %lld x context %lld is %lld devices, which "
                              "does not divide %lld; a multiple of %lld is expected.",
-                             (long long)t->tp, (long long)t->pp, (long long)t->cp, (long long)each,
-                             (long long)t->devices, (long long)each);
-    if (t->devices > LUO_DEVICES_MAX)
+                             (long long)training->tp, (long long)training->pp,
+                             (long long)training->cp, (long long)each, (long long)training->devices,
+                             (long long)each);
+    if (training->devices > LUO_DEVICES_MAX)
         return convert_error(job, 0, 0, "%lld devices; at most %d are expected.",
-                             (long long)t->devices, LUO_DEVICES_MAX);
-    if (t->dp && t->dp != t->devices / each)
+                             (long long)training->devices, LUO_DEVICES_MAX);
+    if (training->dp && training->dp != training->devices / each)
         return convert_error(job, 0, 0,
                              "data parallelism is %lld, and %lld devices over %lld of a replica "
                              "are %lld; the same is expected.",
-                             (long long)t->dp, (long long)t->devices, (long long)each,
-                             (long long)(t->devices / each));
-    t->dp = t->devices / each;
+                             (long long)training->dp, (long long)training->devices, (long long)each,
+                             (long long)(training->devices / each));
+    training->dp = training->devices / each;
     return LUO_OK;
 }
 
-static luo_status settle_batches(convert_job *job, convert_training *t)
+static luo_status settle_batches(convert_job *job, convert_training *training)
 {
-    const int64_t once = t->micro_batch * t->dp;
-    if (!t->sequence_tokens) return missing(job, "sequence length");
-    if (!t->micro_batches && !t->global_batch) t->global_batch = once * t->pp;
-    if (!t->micro_batches && t->global_batch % once)
+    const int64_t once = training->micro_batch * training->dp;
+    if (!training->sequence_tokens) return missing(job, "sequence length");
+    if (!training->micro_batches && !training->global_batch)
+        training->global_batch = once * training->pp;
+    if (!training->micro_batches && training->global_batch % once)
         return convert_error(job, 0, 0,
                              "the global batch is %lld; a multiple of micro-batch %lld x data "
                              "parallelism %lld = %lld is expected.",
-                             (long long)t->global_batch, (long long)t->micro_batch,
-                             (long long)t->dp, (long long)once);
-    if (!t->micro_batches) t->micro_batches = t->global_batch / once;
-    t->global_batch = once * t->micro_batches;
+                             (long long)training->global_batch, (long long)training->micro_batch,
+                             (long long)training->dp, (long long)once);
+    if (!training->micro_batches) training->micro_batches = training->global_batch / once;
+    training->global_batch = once * training->micro_batches;
     return LUO_OK;
 }
 
-static luo_status settle(convert_job *job, convert_training *t)
+static luo_status settle(convert_job *job, convert_training *training)
 {
-    if (job->opts->sequence_tokens) t->sequence_tokens = job->opts->sequence_tokens;
-    t->tp = or_one(t->tp);
-    t->pp = or_one(t->pp);
-    t->cp = or_one(t->cp);
-    t->ep = or_one(t->ep);
-    t->chunks = or_one(t->chunks);
-    t->micro_batch = or_one(t->micro_batch);
-    if (!t->network.layers) return missing(job, "number of layers");
-    LUO_TRY(settle_devices(job, t));
-    return settle_batches(job, t);
+    if (job->opts->sequence_tokens) training->sequence_tokens = job->opts->sequence_tokens;
+    training->tp = or_one(training->tp);
+    training->pp = or_one(training->pp);
+    training->cp = or_one(training->cp);
+    training->ep = or_one(training->ep);
+    training->chunks = or_one(training->chunks);
+    training->micro_batch = or_one(training->micro_batch);
+    if (!training->network.layers) return missing(job, "number of layers");
+    LUO_TRY(settle_devices(job, training));
+    return settle_batches(job, training);
 }
 
 /* Layers of each chunk: alike, or the first and last stage by their own numbers. */
-static luo_status cut_layers(convert_job *job, convert_training *t, luo_range *chunk)
+static luo_status cut_layers(convert_job *job, convert_training *training, luo_range *chunk)
 {
-    const int64_t nchunks = t->chunks * t->pp;
-    const int64_t given = t->first_layers + t->last_layers, rest = t->network.layers - given;
-    const int64_t stages = t->pp - (t->first_layers > 0) - (t->last_layers > 0);
-    const int64_t parts = stages * t->chunks;
+    const int64_t nchunks = training->chunks * training->pp;
+    const int64_t given = training->first_layers + training->last_layers,
+                  rest = training->network.layers - given;
+    const int64_t stages =
+        training->pp - (training->first_layers > 0) - (training->last_layers > 0);
+    const int64_t parts = stages * training->chunks;
     int32_t at = 0;
     if (rest < 0 || (parts > 0 && rest % parts) || (parts <= 0 && rest))
         return convert_error(job, 0, 0,
                              "%lld layers%s are cut among %lld stages of %lld chunk%s; a multiple "
                              "of %lld is expected.",
                              (long long)rest, given ? " without the first and last stage's" : "",
-                             (long long)stages, (long long)t->chunks, t->chunks > 1 ? "s" : "",
-                             (long long)(parts > 0 ? parts : 1));
-    if (t->chunks > 1 && (t->first_layers % t->chunks || t->last_layers % t->chunks))
+                             (long long)stages, (long long)training->chunks,
+                             training->chunks > 1 ? "s" : "", (long long)(parts > 0 ? parts : 1));
+    if (training->chunks > 1 &&
+        (training->first_layers % training->chunks || training->last_layers % training->chunks))
         return convert_error(job, 0, 0,
                              "layers of the first and last stage are cut among %lld "
                              "chunks; multiples of that are expected.",
-                             (long long)t->chunks);
+                             (long long)training->chunks);
     for (int64_t i = 0; i < nchunks; i++) {
-        const int64_t stage = i % t->pp;
+        const int64_t stage = i % training->pp;
         int64_t n = parts > 0 ? rest / parts : 0;
-        if (stage == 0 && t->first_layers) n = t->first_layers / t->chunks;
-        if (stage == t->pp - 1 && t->last_layers) n = t->last_layers / t->chunks;
+        if (stage == 0 && training->first_layers) n = training->first_layers / training->chunks;
+        if (stage == training->pp - 1 && training->last_layers)
+            n = training->last_layers / training->chunks;
         chunk[i] = (luo_range){at, at + (int32_t)n};
         at += (int32_t)n;
     }
     return LUO_OK;
 }
 
-static luo_status read_layout(convert_job *job, convert_training *t, luo_range **chunk)
+static luo_status read_layout(convert_job *job, convert_training *training, luo_range **chunk)
 {
     convert_layout layout;
-    LUO_TRY(convert_layout_read(job, t->layout, t->layout_at, (int32_t)t->pp,
+    LUO_TRY(convert_layout_read(job, training->layout, training->layout_at, (int32_t)training->pp,
                                 job->opts->approximate, &layout));
-    if (layout.layers != t->network.layers)
-        return convert_error(job, t->layout_at.line, t->layout_at.col,
+    if (layout.layers != training->network.layers)
+        return convert_error(job, training->layout_at.line, training->layout_at.col,
                              "the layout has %lld layers t and the network %lld; the same number "
                              "is expected.",
-                             (long long)layout.layers, (long long)t->network.layers);
-    t->chunks = layout.nchunks;
+                             (long long)layout.layers, (long long)training->network.layers);
+    training->chunks = layout.nchunks;
     *chunk = layout.chunk;
     return LUO_OK;
 }
 
 /* device = t + tp*(c + cp*(d + dp*p)), or with pipelines on neighbours t + tp*(c + cp*(p + pp*d))
  */
-static void put_devices(const convert_training *t, int32_t *dev, int64_t pipeline, int64_t stage)
+static void put_devices(const convert_training *training, int32_t *dev, int64_t pipeline,
+                        int64_t stage)
 {
-    const int64_t outer = t->tp_pp_dp ? stage + t->pp * pipeline : pipeline + t->dp * stage;
-    for (int64_t i = 0; i < t->tp * t->cp; i++) dev[i] = (int32_t)(i + t->tp * t->cp * outer);
+    const int64_t outer =
+        training->tp_pp_dp ? stage + training->pp * pipeline : pipeline + training->dp * stage;
+    for (int64_t i = 0; i < training->tp * training->cp; i++)
+        dev[i] = (int32_t)(i + training->tp * training->cp * outer);
 }
 
 static luo_range first_of(luo_range chunk, int64_t n)
@@ -225,121 +236,127 @@ static luo_range first_of(luo_range chunk, int64_t n)
     return (luo_range){chunk.lo, chunk.lo + (n < most ? (int32_t)n : most)};
 }
 
-static luo_status make_stage(convert_job *job, const convert_training *t, const luo_range *chunk,
-                             int64_t pipeline, int64_t s, luo_stage *out)
+static luo_status make_stage(convert_job *job, const convert_training *training,
+                             const luo_range *chunk, int64_t pipeline, int64_t s, luo_stage *out)
 {
-    const int64_t ndev = t->tp * t->cp;
-    luo_range *layers = LUO_NEW_N(job->arena, luo_range, t->chunks);
-    luo_range *again = LUO_NEW_N(job->arena, luo_range, t->chunks);
+    const int64_t ndev = training->tp * training->cp;
+    luo_range *layers = LUO_NEW_N(job->arena, luo_range, training->chunks);
+    luo_range *again = LUO_NEW_N(job->arena, luo_range, training->chunks);
     int32_t *dev = LUO_NEW_N(job->arena, int32_t, ndev);
     if (!layers || !again || !dev) return convert_nomem(job);
-    for (int64_t c = 0; c < t->chunks; c++) {
-        layers[c] = chunk[c * t->pp + s];
-        again[c] = first_of(layers[c], t->recompute_layers);
+    for (int64_t c = 0; c < training->chunks; c++) {
+        layers[c] = chunk[c * training->pp + s];
+        again[c] = first_of(layers[c], training->recompute_layers);
     }
-    put_devices(t, dev, pipeline, s);
-    *out = (luo_stage){.nlayers = (int32_t)t->chunks,
+    put_devices(training, dev, pipeline, s);
+    *out = (luo_stage){.nlayers = (int32_t)training->chunks,
                        .layers = layers,
                        .ndev = (int32_t)ndev,
                        .dev = dev,
-                       .context_parallel = (int32_t)t->cp,
-                       .recompute = t->recompute,
+                       .context_parallel = (int32_t)training->cp,
+                       .recompute = training->recompute,
                        .embedding = s == 0,
-                       .head = s == t->pp - 1,
-                       .experts_dealt = t->experts_dealt};
-    if (t->recompute_layers && t->recompute != LUO_RECOMPUTE_NONE) {
-        out->nrecompute = (int32_t)t->chunks;
+                       .head = s == training->pp - 1,
+                       .experts_dealt = training->experts_dealt};
+    if (training->recompute_layers && training->recompute != LUO_RECOMPUTE_NONE) {
+        out->nrecompute = (int32_t)training->chunks;
         out->recompute_layers = again;
     }
     return LUO_OK;
 }
 
-static luo_status make_pipeline(convert_job *job, const convert_training *t, const luo_range *chunk,
-                                int64_t pipeline, luo_pipeline *out)
+static luo_status make_pipeline(convert_job *job, const convert_training *training,
+                                const luo_range *chunk, int64_t pipeline, luo_pipeline *out)
 {
-    luo_stage *stages = LUO_NEW_N(job->arena, luo_stage, t->pp);
+    luo_stage *stages = LUO_NEW_N(job->arena, luo_stage, training->pp);
     if (!stages) return convert_nomem(job);
-    for (int64_t s = 0; s < t->pp; s++) LUO_TRY(make_stage(job, t, chunk, pipeline, s, &stages[s]));
-    *out = (luo_pipeline){.micro_batches = (int32_t)t->micro_batches,
-                          .micro_batch_sequences = (int32_t)t->micro_batch,
-                          .nstages = (int32_t)t->pp,
+    for (int64_t s = 0; s < training->pp; s++)
+        LUO_TRY(make_stage(job, training, chunk, pipeline, s, &stages[s]));
+    *out = (luo_pipeline){.micro_batches = (int32_t)training->micro_batches,
+                          .micro_batch_sequences = (int32_t)training->micro_batch,
+                          .nstages = (int32_t)training->pp,
                           .stages = stages};
     return LUO_OK;
 }
 
 /* Groups of neighbouring pipelines that have all experts together. */
-static luo_status make_groups(convert_job *job, const convert_training *t, luo_plan *plan)
+static luo_status make_groups(convert_job *job, const convert_training *training, luo_plan *plan)
 {
-    if (!t->network.experts || t->ep == 1) return LUO_OK;
+    if (!training->network.experts || training->ep == 1) return LUO_OK;
     /* dealt experts: a replica's tensor devices are of the group as well */
-    const int64_t each = t->experts_dealt ? t->tp * t->cp : 1;
-    const int64_t n = t->ep > each ? t->ep / each : 1;
-    if ((t->ep > each && t->ep % each) || (t->ep < each && each % t->ep) || t->dp % n)
+    const int64_t each = training->experts_dealt ? training->tp * training->cp : 1;
+    const int64_t n = training->ep > each ? training->ep / each : 1;
+    if ((training->ep > each && training->ep % each) ||
+        (training->ep < each && each % training->ep) || training->dp % n)
         return convert_error(job, 0, 0,
                              "expert parallelism %lld goes over groups of whole pipelines of %lld "
                              "device%s a stage, %lld of them; a divisor of %lld is expected.",
-                             (long long)t->ep, (long long)each, each > 1 ? "s" : "",
-                             (long long)t->dp, (long long)(each * t->dp));
-    if (t->ep < each) plan->expert_parallel = (int32_t)t->ep;
-    struct luo_expert_group *groups = LUO_NEW_N(job->arena, struct luo_expert_group, t->dp / n);
-    int32_t *ids = LUO_NEW_N(job->arena, int32_t, t->dp);
+                             (long long)training->ep, (long long)each, each > 1 ? "s" : "",
+                             (long long)training->dp, (long long)(each * training->dp));
+    if (training->ep < each) plan->expert_parallel = (int32_t)training->ep;
+    struct luo_expert_group *groups =
+        LUO_NEW_N(job->arena, struct luo_expert_group, training->dp / n);
+    int32_t *ids = LUO_NEW_N(job->arena, int32_t, training->dp);
     if (!groups || !ids) return convert_nomem(job);
-    for (int64_t i = 0; i < t->dp; i++) ids[i] = (int32_t)i;
-    for (int64_t i = 0; i < t->dp / n; i++)
+    for (int64_t i = 0; i < training->dp; i++) ids[i] = (int32_t)i;
+    for (int64_t i = 0; i < training->dp / n; i++)
         groups[i] = (struct luo_expert_group){(int32_t)n, ids + i * n};
     plan->expert_groups = groups;
-    plan->ngroups = (int32_t)(t->dp / n);
+    plan->ngroups = (int32_t)(training->dp / n);
     return LUO_OK;
 }
 
-static luo_sched_kind schedule_of(const convert_training *t)
+static luo_sched_kind schedule_of(const convert_training *training)
 {
-    if (t->gpipe) return LUO_SCHED_GPIPE;
-    if (t->zb_h1) return LUO_SCHED_ZB_H1;
-    return t->chunks > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B;
+    if (training->gpipe) return LUO_SCHED_GPIPE;
+    if (training->zb_h1) return LUO_SCHED_ZB_H1;
+    return training->chunks > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B;
 }
 
-luo_status convert_plan_file(convert_job *job, convert_training *t)
+luo_status convert_plan_file(convert_job *job, convert_training *training)
 {
     luo_str text = {0};
-    LUO_TRY(settle(job, t));
-    luo_range *chunk = LUO_NEW_N(job->arena, luo_range, t->chunks * t->pp);
-    luo_pipeline *pipelines = LUO_NEW_N(job->arena, luo_pipeline, t->dp);
+    LUO_TRY(settle(job, training));
+    luo_range *chunk = LUO_NEW_N(job->arena, luo_range, training->chunks * training->pp);
+    luo_pipeline *pipelines = LUO_NEW_N(job->arena, luo_pipeline, training->dp);
     if (!chunk || !pipelines) return convert_nomem(job);
-    LUO_TRY(t->layout ? read_layout(job, t, &chunk) : cut_layers(job, t, chunk));
-    for (int64_t d = 0; d < t->dp; d++) LUO_TRY(make_pipeline(job, t, chunk, d, &pipelines[d]));
-    luo_plan plan = {.name = t->network.name ? t->network.name : "imported",
-                     .model = t->network.name ? t->network.name : "",
+    LUO_TRY(training->layout ? read_layout(job, training, &chunk)
+                             : cut_layers(job, training, chunk));
+    for (int64_t d = 0; d < training->dp; d++)
+        LUO_TRY(make_pipeline(job, training, chunk, d, &pipelines[d]));
+    luo_plan plan = {.name = training->network.name ? training->network.name : "imported",
+                     .model = training->network.name ? training->network.name : "",
                      .cluster = "",
-                     .layers = (int32_t)t->network.layers,
-                     .devices = (int32_t)t->devices,
-                     .dtype = t->dtype,
-                     .sequence_tokens = t->sequence_tokens,
-                     .micro_batch_sequences = (int32_t)t->micro_batch,
-                     .zero = (int32_t)t->zero,
-                     .sequence_parallel = t->sequence_parallel && t->tp > 1,
-                     .schedule = schedule_of(t),
-                     .chunks = (int32_t)t->chunks,
-                     .npipelines = (int32_t)t->dp,
+                     .layers = (int32_t)training->network.layers,
+                     .devices = (int32_t)training->devices,
+                     .dtype = training->dtype,
+                     .sequence_tokens = training->sequence_tokens,
+                     .micro_batch_sequences = (int32_t)training->micro_batch,
+                     .zero = (int32_t)training->zero,
+                     .sequence_parallel = training->sequence_parallel && training->tp > 1,
+                     .schedule = schedule_of(training),
+                     .chunks = (int32_t)training->chunks,
+                     .npipelines = (int32_t)training->dp,
                      .pipelines = pipelines};
-    plan.sharding = (luo_sharding){.kind = t->zero == 3 ? t->shard : LUO_SHARD_FULL};
+    plan.sharding = (luo_sharding){.kind = training->zero == 3 ? training->shard : LUO_SHARD_FULL};
     if (plan.sharding.kind == LUO_SHARD_HYBRID) {
-        if (t->shard_pipelines < t->dp)
-            plan.sharding.pipelines = (int32_t)t->shard_pipelines;
+        if (training->shard_pipelines < training->dp)
+            plan.sharding.pipelines = (int32_t)training->shard_pipelines;
         else
             plan.sharding.kind = LUO_SHARD_FULL;
     }
-    if (t->bucket_mib > 0)
+    if (training->bucket_mib > 0)
         plan.bucket =
-            (luo_bucketing){.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = t->bucket_mib};
-    LUO_TRY(make_groups(job, t, &plan));
+            (luo_bucketing){.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = training->bucket_mib};
+    LUO_TRY(make_groups(job, training, &plan));
     luo_plan_json(&text, &plan);
     LUO_TRY(convert_add(job, "plan.json", &text));
     return convert_say(
         job,
         "%lld layers on %lld devices: tensor %lld, pipeline %lld, data %lld, context "
         "%lld; %lld micro-batch%s of %lld x %lld tokens a pipeline",
-        (long long)t->network.layers, (long long)t->devices, (long long)t->tp, (long long)t->pp,
-        (long long)t->dp, (long long)t->cp, (long long)t->micro_batches,
-        t->micro_batches > 1 ? "es" : "", (long long)t->micro_batch, (long long)t->sequence_tokens);
+        (long long)training->network.layers, (long long)training->devices, (long long)training->tp,
+        (long long)training->pp, (long long)training->dp, (long long)training->cp,
+        (long long)training->micro_batches, training->micro_batches > 1 ? "es" : "",
+        (long long)training->micro_batch, (long long)training->sequence_tokens);
 }

@@ -43,10 +43,11 @@ luo_status luo_doc_tree(luo_arena *arena, const char *text, size_t n, const luo_
 /* Puts PATH=VALUE into the tree: keys and [index] of PATH must lead into maps and lists of the
  * file; missing maps are made. `text` must outlive the document. */
 luo_status luo_doc_set(luo_doc *doc, const char *text);
-/* Override i of o, without the part of the path that it is to have; NULL: it has another. */
-const char *luo_doc_override(const luo_overrides *o, int32_t i);
-/* All of them (o NULL: none) into the tree. */
-void luo_doc_override_all(luo_doc *doc, const luo_overrides *o);
+/* Override i of overrides, without the part of the path that it is to have; NULL: it has another.
+ */
+const char *luo_doc_override(const luo_overrides *overrides, int32_t i);
+/* All of them (overrides NULL: none) into the tree. */
+void luo_doc_override_all(luo_doc *doc, const luo_overrides *overrides);
 /* node becomes the last of up, a map (then it has a key) or a list; it is in none yet. */
 void luo_doc_append(luo_doc_node *up, luo_doc_node *node);
 /* Child by key, or NULL (also for a NULL node). */

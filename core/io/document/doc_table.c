@@ -36,12 +36,12 @@ static int words(const luo_doc_schema *schema, const char **names)
 
 luo_limit luo_doc_limit(const luo_doc_schema *schema)
 {
-    luo_limit l = schema->limit.unit > 0 ? schema->limit : (luo_limit)LUO_DOC_ANY;
+    luo_limit limit = schema->limit.unit > 0 ? schema->limit : (luo_limit)LUO_DOC_ANY;
     const double most = ldexp(1, (int)schema->bytes * 8 - 1) - 1;
-    if (schema->form != LUO_DOC_WHOLE || schema->bytes == 8) return l;
-    if (l.lo < -most) l.lo = -most;
-    if (l.hi > most) l.hi = most;
-    return l;
+    if (schema->form != LUO_DOC_WHOLE || schema->bytes == 8) return limit;
+    if (limit.lo < -most) limit.lo = -most;
+    if (limit.hi > most) limit.hi = most;
+    return limit;
 }
 
 static const char *expected(const luo_doc_node *node, const luo_doc_schema *schema, char *buf,
@@ -343,17 +343,18 @@ static void store_scalar(const char *text, const luo_doc_schema *schema, char *t
 }
 
 /* map NULL: it is not given, and its fields have their defaults. */
-static bool store_fields(luo_doc *doc, const luo_doc_node *map, const luo_doc_field *f, char *to)
+static bool store_fields(luo_doc *doc, const luo_doc_node *map, const luo_doc_field *field,
+                         char *to)
 {
     bool good = true;
-    for (; good && f->key; f++) {
-        const luo_doc_node *node = luo_doc_get(map, f->key);
+    for (; good && field->key; field++) {
+        const luo_doc_node *node = luo_doc_get(map, field->key);
         if (node)
-            good = store(doc, node, &f->value, to + f->at);
-        else if (f->value.form == LUO_DOC_STRUCT)
-            good = store_fields(doc, NULL, f->value.fields, to + f->at);
-        else if (f->value.otherwise)
-            store_scalar(f->value.otherwise, &f->value, to + f->at);
+            good = store(doc, node, &field->value, to + field->at);
+        else if (field->value.form == LUO_DOC_STRUCT)
+            good = store_fields(doc, NULL, field->value.fields, to + field->at);
+        else if (field->value.otherwise)
+            store_scalar(field->value.otherwise, &field->value, to + field->at);
     }
     return good;
 }

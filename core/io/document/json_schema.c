@@ -85,19 +85,19 @@ static void write_default(luo_jsonw *json, const luo_doc_schema *schema)
 static void write_fields(luo_jsonw *json, const luo_doc_schema *schema, const char *name)
 {
     luo_jsonw_open(json, "properties", '{');
-    for (const luo_doc_field *f = schema->fields; f->key; f++) {
-        if (!name || strcmp(f->key, "schema") != 0) {
-            write_value(json, &f->value, f->key, luo_doc_meaning(f));
+    for (const luo_doc_field *field = schema->fields; field->key; field++) {
+        if (!name || strcmp(field->key, "schema") != 0) {
+            write_value(json, &field->value, field->key, luo_doc_meaning(field));
             continue;
         }
-        luo_jsonw_open(json, f->key, '{');
+        luo_jsonw_open(json, field->key, '{');
         luo_jsonw_text(json, "const", name);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
     luo_jsonw_open(json, "required", '[');
-    for (const luo_doc_field *f = schema->fields; f->key; f++)
-        if (luo_doc_field_is_required(f)) luo_jsonw_text(json, NULL, f->key);
+    for (const luo_doc_field *field = schema->fields; field->key; field++)
+        if (luo_doc_field_is_required(field)) luo_jsonw_text(json, NULL, field->key);
     luo_jsonw_close(json);
     luo_jsonw_bool(json, "additionalProperties", false);
 }

@@ -208,9 +208,9 @@ static void key(json_scan *scan)
 /* After a value: what closes the open maps and lists, and the comma that asks for one more. */
 static void after(json_scan *scan)
 {
-    luo_tree *t = scan->tree;
-    while (t->open && !t->broken) {
-        const bool map = t->open->type == LUO_DOC_MAP;
+    luo_tree *tree = scan->tree;
+    while (tree->open && !tree->broken) {
+        const bool map = tree->open->type == LUO_DOC_MAP;
         const char c = peek(scan);
         if (c == ',') {
             scan->at++;
@@ -221,7 +221,7 @@ static void after(json_scan *scan)
             return;
         }
         scan->at++;
-        luo_tree_close(t);
+        luo_tree_close(tree);
     }
 }
 
@@ -235,14 +235,14 @@ static bool closes(json_scan *scan)
 
 void luo_tree_json(luo_tree *tree, const char *text, size_t len)
 {
-    json_scan s = {tree, text, text + len, text, 1, 1};
+    json_scan scan = {tree, text, text + len, text, 1, 1};
     do {
-        if (luo_tree_wants_key(tree)) key(&s);
+        if (luo_tree_wants_key(tree)) key(&scan);
         if (tree->broken) return;
         const luo_doc_node *before = tree->open;
-        value(&s);
+        value(&scan);
         if (tree->broken) return;
-        if (tree->open == before || closes(&s)) after(&s);
+        if (tree->open == before || closes(&scan)) after(&scan);
     } while (tree->open && !tree->broken);
-    if (!tree->broken && peek(&s)) broken(&s, "end of file expected");
+    if (!tree->broken && peek(&scan)) broken(&scan, "end of file expected");
 }

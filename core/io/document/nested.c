@@ -43,9 +43,9 @@ void luo_nested_trail(luo_doc *doc, const luo_diag *before, const char *what,
     else
         snprintf(trail, sizeof trail, " (in %s named at %s:%d:%d)", what, doc->src->name,
                  node->line, node->col);
-    luo_diag *d = before ? before->next : doc->diags->first;
-    for (; d; d = d->next) {
-        const size_t n = strlen(d->err.text);
-        if (n + strlen(trail) < sizeof d->err.text) strcpy(d->err.text + n, trail);
+    luo_diag *diag = before ? before->next : doc->diags->first;
+    for (; diag; diag = diag->next) {
+        const size_t n = strlen(diag->err.text);
+        if (n + strlen(trail) < sizeof diag->err.text) strcpy(diag->err.text + n, trail);
     }
 }

@@ -256,18 +256,19 @@ static size_t mark_bytes(const luo_source *src)
 static luo_status parse(luo_doc *doc, void (*read)(luo_tree *, const char *, size_t))
 {
     const size_t skip = mark_bytes(doc->src);
-    luo_tree t = {.doc = doc};
+    luo_tree tree = {.doc = doc};
     if (!luo_utf8_valid(doc->src->text + skip, doc->src->len - skip))
-        return luo_tree_error(&t, 1, 1,
+        return luo_tree_error(&tree, 1, 1,
                               memcmp(doc->src->text, "\x1f\x8b", 2) == 0
                                   ? "the file is compressed by gzip; unpack it first."
                                   : "the file is not UTF-8 text; save it as UTF-8.");
-    read(&t, doc->src->text + skip, doc->src->len - skip);
-    if (t.broken) return doc->st;
-    doc->root = t.root;
-    if (!t.root)
-        luo_tree_error(&t, 1, 1, "the file is empty; `schema: luoshu.KIND/1` and its keys are "
-                                 "expected.");
+    read(&tree, doc->src->text + skip, doc->src->len - skip);
+    if (tree.broken) return doc->st;
+    doc->root = tree.root;
+    if (!tree.root)
+        luo_tree_error(&tree, 1, 1,
+                       "the file is empty; `schema: luoshu.KIND/1` and its keys are "
+                       "expected.");
     return doc->st;
 }
 
@@ -450,15 +451,15 @@ static luo_doc_node *walk(luo_doc *doc, const char **at, const char *from)
 static luo_status set_value(luo_doc *doc, const char *text, size_t skip)
 {
     const char *at = text + skip;
-    luo_tree t = {.doc = doc, .from = text};
+    luo_tree tree = {.doc = doc, .from = text};
     if (!doc->root) return doc->st;
     luo_doc_node *node = walk(doc, &at, text);
     if (!node) return doc->st;
     if (!luo_utf8_valid(at + 1, strlen(at + 1))) return bad_path(doc, text, "not UTF-8");
-    luo_tree_yaml(&t, at + 1, strlen(at + 1));
-    if (t.broken) return doc->st;
+    luo_tree_yaml(&tree, at + 1, strlen(at + 1));
+    if (tree.broken) return doc->st;
     luo_doc_node none = {.type = LUO_DOC_SCALAR, .quoted = true, .text = ""};
-    const luo_doc_node *v = t.root ? t.root : &none;
+    const luo_doc_node *v = tree.root ? tree.root : &none;
     node->type = v->type;
     node->quoted = v->quoted;
     node->text = v->text;
@@ -475,16 +476,17 @@ luo_status luo_doc_set(luo_doc *doc, const char *text)
     return set_value(doc, text, 0);
 }
 
-const char *luo_doc_override(const luo_overrides *o, int32_t i)
+const char *luo_doc_override(const luo_overrides *overrides, int32_t i)
 {
-    const size_t n = o->part ? strlen(o->part) : 0;
-    return n == 0 || strncmp(o->at[i], o->part, n) == 0 ? o->at[i] + n : NULL;
+    const size_t n = overrides->part ? strlen(overrides->part) : 0;
+    return n == 0 || strncmp(overrides->at[i], overrides->part, n) == 0 ? overrides->at[i] + n
+                                                                        : NULL;
 }
 
-void luo_doc_override_all(luo_doc *doc, const luo_overrides *o)
+void luo_doc_override_all(luo_doc *doc, const luo_overrides *overrides)
 {
-    for (int32_t i = 0; o && i < o->n; i++) {
-        const char *own = luo_doc_override(o, i);
-        if (own) set_value(doc, o->at[i], (size_t)(own - o->at[i]));
+    for (int32_t i = 0; overrides && i < overrides->n; i++) {
+        const char *own = luo_doc_override(overrides, i);
+        if (own) set_value(doc, overrides->at[i], (size_t)(own - overrides->at[i]));
     }
 }

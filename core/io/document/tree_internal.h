@@ -20,9 +20,9 @@ void luo_tree_break(luo_tree *t, int line, int col, const char *fmt, ...) LUO_PR
 void luo_tree_nomem(luo_tree *t);
 
 /* A map is open and the next text is a key of it. */
-static inline bool luo_tree_wants_key(const luo_tree *t)
+static inline bool luo_tree_wants_key(const luo_tree *tree)
 {
-    return t->open && t->open->type == LUO_DOC_MAP && !t->key;
+    return tree->open && tree->open->type == LUO_DOC_MAP && !tree->key;
 }
 
 /* text lives as long as the tree. */

@@ -132,34 +132,38 @@ void hf_take_local_rope(hf_reader *hf, const hf_key *key)
 
 /* ---- windows ---- */
 
-static bool in_window(const hf_windows *w, int64_t layer)
+static bool in_window(const hf_windows *windows, int64_t layer)
 {
-    return layer >= w->first && (layer - w->first) % w->every < w->each;
+    return layer >= windows->first && (layer - windows->first) % windows->every < windows->each;
 }
 
 /* The runs of windows that a list says; each 0: it has none. */
-static void read_list(hf_reader *hf, const luo_doc_node *list, hf_windows *w)
+static void read_list(hf_reader *hf, const luo_doc_node *list, hf_windows *windows)
 {
     int64_t n = 0, second = -1;
     const double layers = hf_number(hf, "layers", list->n);
-    w->first = w->each = 0;
-    for (const luo_doc_node *x = list->first; x; x = x->next, n++) {
-        const char *kind = hf_text(x);
+    windows->first = windows->each = 0;
+    for (const luo_doc_node *node = list->first; node; node = node->next, n++) {
+        const char *kind = hf_text(node);
         const bool cut = kind && strcmp(kind, "sliding_attention") == 0;
         if (!cut && (!kind || strcmp(kind, "full_attention") != 0)) {
-            luo_doc_error(hf->doc, x, "`layer_types` has `%.60s`; `full_attention` and "
-                          "`sliding_attention` are expected.", kind ? kind : x->text);
+            luo_doc_error(hf->doc, node,
+                          "`layer_types` has `%.60s`; `full_attention` and "
+                          "`sliding_attention` are expected.",
+                          kind ? kind : node->text);
             return;
         }
-        if (cut && w->each == 0) w->first = n;
-        if (cut && n == w->first + w->each) w->each++;
+        if (cut && windows->each == 0) windows->first = n;
+        if (cut && n == windows->first + windows->each)
+            windows->each++;
         else if (cut && second < 0) second = n;
     }
-    w->every = second < 0 ? (n > 0 ? n : 1) : second - w->first;
+    windows->every = second < 0 ? (n > 0 ? n : 1) : second - windows->first;
     n = 0;
-    for (const luo_doc_node *x = list->first; x; x = x->next, n++)
-        if (in_window(w, n) != (strcmp(x->text, "sliding_attention") == 0)) {
-            luo_doc_error(hf->doc, x, "`layer_types` repeats no run of windows; such a list is not "
+    for (const luo_doc_node *node = list->first; node; node = node->next, n++)
+        if (in_window(windows, n) != (strcmp(node->text, "sliding_attention") == 0)) {
+            luo_doc_error(hf->doc, node,
+                          "`layer_types` repeats no run of windows; such a list is not "
                           "supported.");
             return;
         }

@@ -26,11 +26,12 @@ static bool is_type(const writer *w, const char *type)
 /* YaRN of latent attention, which sharpens scores by (0.1 mscale_all_dim log factor + 1)^2. */
 static void write_sharpness(const writer *w)
 {
-    const luo_model *m = w->model;
-    const double by = m->attention_scale * sqrt((double)m->head_dim);
+    const luo_model *model = w->model;
+    const double by = model->attention_scale * sqrt((double)model->head_dim);
     char text[40];
-    if (m->attention_scale == 0 || !luo_model_is_latent(m) || m->rope.factor <= 1) return;
-    snprintf(text, sizeof text, "%.12g", (sqrt(by) - 1) / (0.1 * log(m->rope.factor)));
+    if (model->attention_scale == 0 || !luo_model_is_latent(model) || model->rope.factor <= 1)
+        return;
+    snprintf(text, sizeof text, "%.12g", (sqrt(by) - 1) / (0.1 * log(model->rope.factor)));
     luo_jsonw_word(w->json, "mscale_all_dim", text);
 }
 
@@ -49,38 +50,38 @@ static void write_factors(const writer *w, const char *key, const luo_rope_facto
 /* As Phi3Config wants it: the length before beside a map of three keys. */
 static void write_longrope(const writer *w)
 {
-    const luo_rope_scaling *r = &w->model->rope;
+    const luo_rope_scaling *scaling = &w->model->rope;
     char text[40];
-    luo_jsonw_int(w->json, "original_max_position_embeddings", r->original_tokens);
+    luo_jsonw_int(w->json, "original_max_position_embeddings", scaling->original_tokens);
     luo_jsonw_open(w->json, "rope_scaling", '{');
-    luo_jsonw_text(w->json, "type", luo_rope_kind_name(r->kind));
-    write_factors(w, "short_factor", &r->short_factors);
-    write_factors(w, "long_factor", &r->long_factors);
-    snprintf(text, sizeof text, "%.15g", r->attention_factor);
-    if (r->attention_factor > 0) luo_jsonw_word(w->json, "attention_factor", text);
+    luo_jsonw_text(w->json, "type", luo_rope_kind_name(scaling->kind));
+    write_factors(w, "short_factor", &scaling->short_factors);
+    write_factors(w, "long_factor", &scaling->long_factors);
+    snprintf(text, sizeof text, "%.15g", scaling->attention_factor);
+    if (scaling->attention_factor > 0) luo_jsonw_word(w->json, "attention_factor", text);
     luo_jsonw_close(w->json);
 }
 
 static void write_scaling(const writer *w)
 {
-    const luo_rope_scaling *r = &w->model->rope;
+    const luo_rope_scaling *scaling = &w->model->rope;
     const struct {
         const char *key;
         double value;
-    } keys[] = {{"factor", r->factor},
-                {"original_max_position_embeddings", (double)r->original_tokens},
-                {"low_freq_factor", r->low_freq},
-                {"high_freq_factor", r->high_freq},
-                {"beta_fast", r->beta_fast},
-                {"beta_slow", r->beta_slow},
-                {"attention_factor", r->attention_factor}};
-    if (r->kind == LUO_ROPE_PLAIN) return;
-    if (r->kind == LUO_ROPE_LONGROPE) {
+    } keys[] = {{"factor", scaling->factor},
+                {"original_max_position_embeddings", (double)scaling->original_tokens},
+                {"low_freq_factor", scaling->low_freq},
+                {"high_freq_factor", scaling->high_freq},
+                {"beta_fast", scaling->beta_fast},
+                {"beta_slow", scaling->beta_slow},
+                {"attention_factor", scaling->attention_factor}};
+    if (scaling->kind == LUO_ROPE_PLAIN) return;
+    if (scaling->kind == LUO_ROPE_LONGROPE) {
         write_longrope(w);
         return;
     }
     luo_jsonw_open(w->json, "rope_scaling", '{');
-    luo_jsonw_text(w->json, "rope_type", luo_rope_kind_name(r->kind));
+    luo_jsonw_text(w->json, "rope_type", luo_rope_kind_name(scaling->kind));
     for (size_t i = 0; i < LUO_DOC_COUNT(keys); i++) {
         char text[40];
         snprintf(text, sizeof text, "%.15g", keys[i].value);
@@ -154,19 +155,19 @@ static void write_rest_deepseek(const writer *w)
 
 static void write_rest_gemma(const writer *w)
 {
-    const luo_model *m = w->model;
-    const double by = m->attention_scale;
+    const luo_model *model = w->model;
+    const double by = model->attention_scale;
     char text[40];
     luo_jsonw_text(w->json, "hidden_activation", "gelu_pytorch_tanh");
     write_scaling(w);
     if (is_type(w, "gemma")) return;
-    snprintf(text, sizeof text, "%.15g", by > 0 ? 1 / (by * by) : (double)m->head_dim);
+    snprintf(text, sizeof text, "%.15g", by > 0 ? 1 / (by * by) : (double)model->head_dim);
     luo_jsonw_word(w->json, "query_pre_attn_scalar", text);
     write_window(w, "sliding_window");
     if (!is_type(w, "gemma3_text")) return;
-    luo_jsonw_int(w->json, "sliding_window_pattern", m->window.every);
-    snprintf(text, sizeof text, "%.15g", m->rope_local_base);
-    if (m->rope_local_base > 0) luo_jsonw_word(w->json, "rope_local_base_freq", text);
+    luo_jsonw_int(w->json, "sliding_window_pattern", model->window.every);
+    snprintf(text, sizeof text, "%.15g", model->rope_local_base);
+    if (model->rope_local_base > 0) luo_jsonw_word(w->json, "rope_local_base_freq", text);
 }
 
 static const char *gelu_of(const writer *w, const char *by_tanh)
@@ -183,15 +184,15 @@ static void write_rest_gpt_neox(const writer *w)
 
 static void write_rest_falcon(const writer *w)
 {
-    const luo_model *m = w->model;
-    const bool one = m->kv_heads == 1 && m->heads > 1;
-    const bool newer = !one && m->parallel_residual && m->kv_heads < m->heads;
+    const luo_model *model = w->model;
+    const bool one = model->kv_heads == 1 && model->heads > 1;
+    const bool newer = !one && model->parallel_residual && model->kv_heads < model->heads;
     luo_jsonw_bool(w->json, "new_decoder_architecture",
-                   newer || (m->parallel_residual && !m->shared_norm));
+                   newer || (model->parallel_residual && !model->shared_norm));
     luo_jsonw_bool(w->json, "multi_query", one);
-    luo_jsonw_bool(w->json, "parallel_attn", m->parallel_residual);
-    luo_jsonw_int(w->json, "num_kv_heads", m->kv_heads);
-    luo_jsonw_int(w->json, "num_ln_in_parallel_attn", m->shared_norm ? 1 : 2);
+    luo_jsonw_bool(w->json, "parallel_attn", model->parallel_residual);
+    luo_jsonw_int(w->json, "num_kv_heads", model->kv_heads);
+    luo_jsonw_int(w->json, "num_ln_in_parallel_attn", model->shared_norm ? 1 : 2);
     luo_jsonw_bool(w->json, "alibi", false);
     luo_jsonw_text(w->json, "activation", gelu_of(w, "gelu_pytorch_tanh"));
     write_scaling(w);

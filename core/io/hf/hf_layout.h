@@ -31,7 +31,7 @@ typedef struct luo_hf_tensor {
 luo_status luo_hf_tensor_of(const luo_hf_layout *layout, const luo_model *model,
                             const luo_param *param, luo_hf_tensor *out, luo_err *err);
 void luo_hf_part_name(const luo_hf_tensor *tensor, int64_t part, char *buf, size_t size);
-int64_t luo_hf_row(const luo_hf_tensor *t, int64_t row);
+int64_t luo_hf_row(const luo_hf_tensor *tensor, int64_t row);
 
 /* The other name that a file may use for a tensor: without `model.`, with `transformer.`. */
 const char *luo_hf_other_name(const luo_hf_layout *layout, const char *name, char *buf,

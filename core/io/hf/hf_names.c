@@ -179,7 +179,7 @@ static bool parse(const luo_hf_layout *layout, const luo_model *model, const cha
 /* Rows of the matrix of a row of the table, which shares a tensor. */
 static int64_t rows_of(const luo_model *model, const char *ours)
 {
-    const luo_latent *l = &model->latent;
+    const luo_latent *latent = &model->latent;
     const struct {
         const char *ours;
         int64_t rows;
@@ -188,10 +188,10 @@ static int64_t rows_of(const luo_model *model, const char *ours)
                  {".attn.v", model->kv_heads * model->head_dim},
                  {".mlp.gate", model->ffn_hidden},
                  {".mlp.up", model->ffn_hidden},
-                 {".attn.kv_a", l->kv_lora},
-                 {".attn.k_shared", l->rope},
-                 {".attn.k_b", model->heads * l->nope},
-                 {".attn.v_b", model->heads * l->v}};
+                 {".attn.kv_a", latent->kv_lora},
+                 {".attn.k_shared", latent->rope},
+                 {".attn.k_b", model->heads * latent->nope},
+                 {".attn.v_b", model->heads * latent->v}};
     for (size_t i = 0; i < LUO_DOC_COUNT(sizes); i++)
         if (strcmp(sizes[i].ours, ours) == 0) return sizes[i].rows;
     return 0;
@@ -199,19 +199,19 @@ static int64_t rows_of(const luo_model *model, const char *ours)
 
 /* Where its rows lie among those that share the tensor. Returns the rows of all. */
 static int64_t place_rows(const luo_hf_layout *layout, const luo_model *model, const name_row *row,
-                          luo_hf_tensor *t)
+                          luo_hf_tensor *tensor)
 {
     const int64_t groups = row->how & HEADS ? model->kv_heads : 1;
     int64_t all = 0;
     for (int i = 0; i < layout->n; i++) {
         const name_row *other = &layout->rows[i];
         if (strcmp(other->theirs, row->theirs) != 0 || (other->how ^ row->how) & HEADS) continue;
-        if (other == row) t->at = all / groups;
-        all += other == row ? t->rows : rows_of(model, other->ours);
+        if (other == row) tensor->at = all / groups;
+        all += other == row ? tensor->rows : rows_of(model, other->ours);
     }
-    t->block = t->rows / groups;
-    t->stride = all / groups;
-    if (row->how & PAIRS) t->turned = model->latent.rope;
+    tensor->block = tensor->rows / groups;
+    tensor->stride = all / groups;
+    if (row->how & PAIRS) tensor->turned = model->latent.rope;
     return all;
 }
 
@@ -224,35 +224,34 @@ static bool is_vocabulary(const name_row *row)
 luo_status luo_hf_tensor_of(const luo_hf_layout *layout, const luo_model *model,
                             const luo_param *param, luo_hf_tensor *out, luo_err *err)
 {
-    const luo_shape *s = &param->shape;
-    luo_hf_tensor t = {.parts = 1, .rows = 1, .cols = 1, .rank = 1};
+    const luo_shape *shape = &param->shape;
+    luo_hf_tensor tensor = {.parts = 1, .rows = 1, .cols = 1, .rank = 1};
     parsed p;
     if (!parse(layout, model, param->name, &p))
         return luo_err_set(err, LUO_EUNREP,
                            "parameter `%s` of model `%s` has no name in a Hugging Face file of a "
                            "%s; use a model of that form.",
                            param->name, model->name, layout->type);
-    for (int32_t d = 0; d < s->rank; d++) t.rows *= s->dim[d];
-    if (strcmp(p.suffix, ".weight") == 0 && s->rank > 1) {
-        t.rank = 2;
-        t.cols = s->dim[s->rank - 1];
-        t.rows /= t.cols;
-        t.swapped = p.row->how & SWAP;
+    for (int32_t d = 0; d < shape->rank; d++) tensor.rows *= shape->dim[d];
+    if (strcmp(p.suffix, ".weight") == 0 && shape->rank > 1) {
+        tensor.rank = 2;
+        tensor.cols = shape->dim[shape->rank - 1];
+        tensor.rows /= tensor.cols;
+        tensor.swapped = p.row->how & SWAP;
     }
     if (strchr(p.row->theirs, '*')) {
-        t.parts = s->dim[0];
-        t.rows /= t.parts;
+        tensor.parts = shape->dim[0];
+        tensor.rows /= tensor.parts;
     }
-    if (is_vocabulary(p.row) && t.rows > model->vocab) t.rows = model->vocab;
-    const int64_t all = place_rows(layout, model, p.row, &t);
-    t.dim[0] = t.swapped ? t.cols : all;
-    t.dim[1] = t.swapped ? all : t.cols;
-    int n = p.layer < 0
-                ? snprintf(t.name, sizeof t.name, "%s%s", p.row->theirs, p.suffix)
-                : snprintf(t.name, sizeof t.name, "%s.%lld.%s%s", layout->layer,
-                           (long long)p.layer, p.row->theirs, p.suffix);
-    *out = t;
-    return n > 0 && (size_t)n < sizeof t.name
+    if (is_vocabulary(p.row) && tensor.rows > model->vocab) tensor.rows = model->vocab;
+    const int64_t all = place_rows(layout, model, p.row, &tensor);
+    tensor.dim[0] = tensor.swapped ? tensor.cols : all;
+    tensor.dim[1] = tensor.swapped ? all : tensor.cols;
+    int n = p.layer < 0 ? snprintf(tensor.name, sizeof tensor.name, "%s%s", p.row->theirs, p.suffix)
+                        : snprintf(tensor.name, sizeof tensor.name, "%s.%lld.%s%s", layout->layer,
+                                   (long long)p.layer, p.row->theirs, p.suffix);
+    *out = tensor;
+    return n > 0 && (size_t)n < sizeof tensor.name
                ? LUO_OK
                : luo_err_set(err, LUO_EBUG, "the name of parameter `%s` is too long.", param->name);
 }
@@ -267,15 +266,16 @@ void luo_hf_part_name(const luo_hf_tensor *tensor, int64_t part, char *buf, size
         snprintf(buf, size, "%s", tensor->name);
 }
 
-int64_t luo_hf_row(const luo_hf_tensor *t, int64_t row)
+int64_t luo_hf_row(const luo_hf_tensor *tensor, int64_t row)
 {
-    const int64_t half = t->turned / 2, kept = t->block - t->turned, at = row % t->block;
+    const int64_t half = tensor->turned / 2, kept = tensor->block - tensor->turned,
+                  at = row % tensor->block;
     int64_t to = at;
     if (at >= kept && half > 0) {
         const int64_t i = at - kept;
         to = kept + (i < half ? 2 * i : 2 * (i - half) + 1);
     }
-    return t->at + row / t->block * t->stride + to;
+    return tensor->at + row / tensor->block * tensor->stride + to;
 }
 
 /* ---- names of files ---- */

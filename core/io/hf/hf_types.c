@@ -119,8 +119,8 @@ static void rest_qwen_moe(hf_reader *hf)
     int64_t every = 1, n = 0, at;
     rest_qwen(hf);
     if (luo_doc_int(step, &every) && every < 1) hf_refuse(hf, step, "1 or more is expected");
-    for (const luo_doc_node *x = dense ? dense->first : NULL; x; x = x->next, n++)
-        if (every != 1 || !luo_doc_int(x, &at) || at != n) {
+    for (const luo_doc_node *node = dense ? dense->first : NULL; node; node = node->next, n++)
+        if (every != 1 || !luo_doc_int(node, &at) || at != n) {
             hf_refuse(hf, dense, "layers without experts are the first ones, or none");
             return;
         }

@@ -313,32 +313,36 @@ static void unknown_type(hf_reader *hf, const luo_doc_node *said, const char *ty
 
 luo_status luo_read_hf_model(luo_doc *doc, const luo_overrides *overrides)
 {
-    hf_reader h = {.doc = doc, .config = doc->root, .overrides = overrides};
-    h.used = LUO_NEW_N(doc->arena, bool, h.config->n);
-    if (!h.used) return luo_doc_nomem(doc);
-    const luo_doc_node *said = hf_use(&h, "model_type");
-    const char *type = hf_text(said), *path = hf_text(hf_use(&h, "_name_or_path"));
+    hf_reader reader = {.doc = doc, .config = doc->root, .overrides = overrides};
+    reader.used = LUO_NEW_N(doc->arena, bool, reader.config->n);
+    if (!reader.used) return luo_doc_nomem(doc);
+    const luo_doc_node *said = hf_use(&reader, "model_type");
+    const char *type = hf_text(said), *path = hf_text(hf_use(&reader, "_name_or_path"));
     doc->root = NULL;
     for (int i = 0; i < hf_ntypes; i++)
-        if (type && strcmp(hf_types[i].type, type) == 0) h.type = &hf_types[i];
-    if (!h.type) {
-        unknown_type(&h, said, type ? type : "");
+        if (type && strcmp(hf_types[i].type, type) == 0) reader.type = &hf_types[i];
+    if (!reader.type) {
+        unknown_type(&reader, said, type ? type : "");
         return LUO_EINPUT;
     }
     doc->root = LUO_NEW(doc->arena, luo_doc_node);
     if (!doc->root) return luo_doc_nomem(doc);
     *doc->root = (luo_doc_node){.type = LUO_DOC_MAP, .text = "", .line = 1, .col = 1};
     const char *slash = path ? strrchr(path, '/') : NULL;
-    hf_put(&h, "schema", "luoshu.model/1", true, NULL);
-    hf_put(&h, "name", slash && slash[1] ? slash + 1 : path && *path ? path : type, true, NULL);
-    hf_put(&h, "family", h.type->family, true, said);
-    hf_put(&h, "model_type", type, true, said);
-    for (int i = 0; i < h.type->nkeys; i++) hf_take(&h, &h.type->keys[i]);
-    put_fixed(&h, h.type->fixed);
-    take_dtype(&h);
-    if (strcmp(h.type->family, "moe") != 0) refuse_experts(&h);
-    h.type->rest(&h);
-    list_unused(&h);
+    hf_put(&reader, "schema", "luoshu.model/1", true, NULL);
+    hf_put(&reader, "name",
+           slash && slash[1] ? slash + 1
+           : path && *path   ? path
+                             : type,
+           true, NULL);
+    hf_put(&reader, "family", reader.type->family, true, said);
+    hf_put(&reader, "model_type", type, true, said);
+    for (int i = 0; i < reader.type->nkeys; i++) hf_take(&reader, &reader.type->keys[i]);
+    put_fixed(&reader, reader.type->fixed);
+    take_dtype(&reader);
+    if (strcmp(reader.type->family, "moe") != 0) refuse_experts(&reader);
+    reader.type->rest(&reader);
+    list_unused(&reader);
     return doc->st;
 }
 

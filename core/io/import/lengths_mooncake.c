@@ -80,11 +80,11 @@ static int64_t arrival_of(reader *r, const luo_doc_node *map)
 static luo_status note_unused(reader *r, const luo_doc_node *map)
 {
     static const char *const used[] = {"timestamp", "input_length", "output_length"};
-    for (const luo_doc_node *x = map->first; x; x = x->next) {
+    for (const luo_doc_node *node = map->first; node; node = node->next) {
         bool known = false;
         for (size_t i = 0; i < sizeof used / sizeof *used; i++)
-            known |= strcmp(x->key, used[i]) == 0;
-        if (!known) LUO_TRY(import_unused(r->job, x->key));
+            known |= strcmp(node->key, used[i]) == 0;
+        if (!known) LUO_TRY(import_unused(r->job, node->key));
     }
     return LUO_OK;
 }

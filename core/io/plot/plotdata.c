@@ -28,37 +28,37 @@ typedef struct step_list {
     int64_t n, cap;
 } step_list;
 
-static bool add(step_list *l, const step_row *row)
+static bool add(step_list *list, const step_row *row)
 {
-    if (!LUO_VEC_ROOM(l->at, l->n, l->cap)) return false;
-    l->at[l->n++] = *row;
+    if (!LUO_VEC_ROOM(list->at, list->n, list->cap)) return false;
+    list->at[list->n++] = *row;
     return true;
 }
 
 /* A row stayed unless a later row is of the same step or an earlier one. */
-static void mark_stayed(step_list *l)
+static void mark_stayed(step_list *list)
 {
     int64_t least = INT64_MAX;
-    for (int64_t i = l->n - 1; i >= 0; i--) {
-        l->at[i].stayed = l->at[i].step < least;
-        if (l->at[i].step < least) least = l->at[i].step;
+    for (int64_t i = list->n - 1; i >= 0; i--) {
+        list->at[i].stayed = list->at[i].step < least;
+        if (list->at[i].step < least) least = list->at[i].step;
     }
 }
 
 static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list *out,
                              luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_STEPS, diags);
     bool ok = true;
-    while (ok && rows && luo_repeats_next(rows, c)) {
-        step_row row = {.step = c[LUO_COL_STEPS_step].whole,
-                        .tokens = c[LUO_COL_STEPS_tokens].whole,
-                        .plan = c[LUO_COL_STEPS_plan].whole,
-                        .start_s = c[LUO_COL_STEPS_t_start_s].number,
-                        .end_s = c[LUO_COL_STEPS_t_end_s].number,
-                        .rate = c[LUO_COL_STEPS_tokens_per_s].number};
-        for (int i = 0; i < PARTS; i++) row.parts[i] = c[LUO_COL_STEPS_compute_s + i].number;
+    while (ok && rows && luo_repeats_next(rows, cell)) {
+        step_row row = {.step = cell[LUO_COL_STEPS_step].whole,
+                        .tokens = cell[LUO_COL_STEPS_tokens].whole,
+                        .plan = cell[LUO_COL_STEPS_plan].whole,
+                        .start_s = cell[LUO_COL_STEPS_t_start_s].number,
+                        .end_s = cell[LUO_COL_STEPS_t_end_s].number,
+                        .rate = cell[LUO_COL_STEPS_tokens_per_s].number};
+        for (int i = 0; i < PARTS; i++) row.parts[i] = cell[LUO_COL_STEPS_compute_s + i].number;
         ok = add(out, &row);
     }
     const luo_status st = luo_repeats_close(rows);
@@ -66,19 +66,19 @@ static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list 
     return ok ? st : LUO_ENOMEM;
 }
 
-static double median_at(const step_list *l, int64_t k)
+static double median_at(const step_list *list, int64_t k)
 {
     double w[MEDIAN] = {0};
     int n = 0;
     for (int64_t i = k - MEDIAN / 2; i <= k + MEDIAN / 2; i++)
-        if (i >= 0 && i < l->n) w[n++] = l->at[i].rate;
+        if (i >= 0 && i < list->n) w[n++] = list->at[i].rate;
     return luo_stats_median(w, n);
 }
 
 /* Does time pass without a step between rows k and k + 1? */
-static bool gap_after(const step_list *l, int64_t k)
+static bool gap_after(const step_list *list, int64_t k)
 {
-    return k + 1 < l->n && l->at[k + 1].start_s - l->at[k].end_s > 1e-6;
+    return k + 1 < list->n && list->at[k + 1].start_s - list->at[k].end_s > 1e-6;
 }
 
 static luo_status put_point(luo_table *table, const char *run, double t_s, double rate,
@@ -92,24 +92,25 @@ static luo_status put_point(luo_table *table, const char *run, double t_s, doubl
 }
 
 /* kept: tokens of steps below index i, so far as known when a row was written. */
-static luo_status put_throughput(luo_table *table, const luo_result *run, const step_list *l,
+static luo_status put_throughput(luo_table *table, const luo_result *run, const step_list *list,
                                  luo_err *err)
 {
-    const int64_t every = l->n / POINTS + 1;
+    const int64_t every = list->n / POINTS + 1;
     int64_t most = 0;
-    for (int64_t i = 0; i < l->n; i++)
-        if (l->at[i].step + 1 > most) most = l->at[i].step + 1;
+    for (int64_t i = 0; i < list->n; i++)
+        if (list->at[i].step + 1 > most) most = list->at[i].step + 1;
     int64_t *before = calloc((size_t)most + 1, sizeof *before);
     luo_status st = before ? LUO_OK : luo_err_nomem(err);
-    for (int64_t i = 0; st == LUO_OK && i < l->n; i++) {
-        const step_row *r = &l->at[i];
-        const int64_t kept = before[r->step] + r->tokens;
-        before[r->step + 1] = kept;
-        const bool back = i > 0 && r->step <= l->at[i - 1].step, gap = gap_after(l, i);
-        if (i % every && !back && !gap && i + 1 < l->n) continue;
-        if (back) st = put_point(table, run->name, r->start_s, NAN, before[r->step], err);
-        if (st == LUO_OK) st = put_point(table, run->name, r->end_s, median_at(l, i), kept, err);
-        if (st == LUO_OK && gap) st = put_point(table, run->name, r->end_s, NAN, kept, err);
+    for (int64_t i = 0; st == LUO_OK && i < list->n; i++) {
+        const step_row *row = &list->at[i];
+        const int64_t kept = before[row->step] + row->tokens;
+        before[row->step + 1] = kept;
+        const bool back = i > 0 && row->step <= list->at[i - 1].step, gap = gap_after(list, i);
+        if (i % every && !back && !gap && i + 1 < list->n) continue;
+        if (back) st = put_point(table, run->name, row->start_s, NAN, before[row->step], err);
+        if (st == LUO_OK)
+            st = put_point(table, run->name, row->end_s, median_at(list, i), kept, err);
+        if (st == LUO_OK && gap) st = put_point(table, run->name, row->end_s, NAN, kept, err);
     }
     free(before);
     return st;
@@ -136,10 +137,10 @@ static luo_status each_run(luo_arena *arena, const luo_result *runs, int32_t n, 
 static luo_status throughput_of(luo_arena *arena, luo_table *table, const luo_result *run,
                                 luo_diags *diags, luo_err *err)
 {
-    step_list l = {0};
-    luo_status st = read_steps(arena, run, &l, diags);
-    if (st == LUO_OK) st = put_throughput(table, run, &l, err);
-    free(l.at);
+    step_list list = {0};
+    luo_status st = read_steps(arena, run, &list, diags);
+    if (st == LUO_OK) st = put_throughput(table, run, &list, err);
+    free(list.at);
     return st;
 }
 
@@ -163,13 +164,13 @@ static luo_status put_share(luo_table *table, const char *run, double step_s, do
 static luo_status stepcdf_of(luo_arena *arena, luo_table *table, const luo_result *run,
                              luo_diags *diags, luo_err *err)
 {
-    step_list l = {0};
-    luo_status st = read_steps(arena, run, &l, diags);
-    double *x = malloc((size_t)l.n * sizeof *x + 1);
+    step_list list = {0};
+    luo_status st = read_steps(arena, run, &list, diags);
+    double *x = malloc((size_t)list.n * sizeof *x + 1);
     int64_t n = 0;
     if (!x) st = luo_err_nomem(err);
-    for (int64_t i = 0; x && i < l.n; i++)
-        if (l.at[i].stayed) x[n++] = l.at[i].end_s - l.at[i].start_s;
+    for (int64_t i = 0; x && i < list.n; i++)
+        if (list.at[i].stayed) x[n++] = list.at[i].end_s - list.at[i].start_s;
     luo_stats_sort(x, n);
     const int64_t every = n / POINTS + 1;
     if (st == LUO_OK && n > 0) st = put_share(table, run->name, x[0], 0, err);
@@ -180,7 +181,7 @@ static luo_status stepcdf_of(luo_arena *arena, luo_table *table, const luo_resul
         st = put_share(table, run->name, x[i], (double)(i + 1) / (double)n, err);
     }
     free(x);
-    free(l.at);
+    free(list.at);
     return st;
 }
 
@@ -238,19 +239,19 @@ static luo_status put_lost(luo_table *table, const char *run, const span *s, int
 static luo_status lost_of(luo_arena *arena, luo_table *table, const luo_result *run,
                           luo_diags *diags, luo_err *err)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_TIMELINE, diags);
     span *s = NULL;
     int64_t n = 0, cap = 0;
     bool ok = true;
-    while (ok && rows && luo_repeats_next(rows, c)) {
-        if (c[LUO_COL_TIMELINE_blocking].whole != 1) continue;
+    while (ok && rows && luo_repeats_next(rows, cell)) {
+        if (cell[LUO_COL_TIMELINE_blocking].whole != 1) continue;
         ok = LUO_VEC_ROOM(s, n, cap);
         if (!ok) break;
-        s[n] = (span){.start_s = c[LUO_COL_TIMELINE_t_start_s].number,
-                      .end_s = c[LUO_COL_TIMELINE_t_end_s].number,
-                      .step = c[LUO_COL_TIMELINE_step].whole};
-        snprintf(s[n].kind, sizeof s[n].kind, "%s", c[LUO_COL_TIMELINE_kind].text);
+        s[n] = (span){.start_s = cell[LUO_COL_TIMELINE_t_start_s].number,
+                      .end_s = cell[LUO_COL_TIMELINE_t_end_s].number,
+                      .step = cell[LUO_COL_TIMELINE_step].whole};
+        snprintf(s[n].kind, sizeof s[n].kind, "%s", cell[LUO_COL_TIMELINE_kind].text);
         s[n].lost = strcmp(s[n].kind, "step") != 0;
         n++;
     }
@@ -317,28 +318,28 @@ typedef struct mark_list {
 
 static luo_status read_marks(luo_arena *arena, mark_list *list, luo_diags *diags, luo_err *err)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     bool ok = true;
     list->known = luo_result_has(list->run->dir, luo_table_def_at(LUO_TABLE_EVENTS)->file);
     if (!list->known) return LUO_OK;
     luo_csv *in = luo_result_table(arena, list->run->dir, LUO_TABLE_EVENTS, diags);
-    while (ok && in && luo_csv_next(in, c)) {
-        const char *kind = c[LUO_COL_EVENTS_kind].text;
-        const char *phase = c[LUO_COL_EVENTS_phase].text;
+    while (ok && in && luo_csv_next(in, cell)) {
+        const char *kind = cell[LUO_COL_EVENTS_kind].text;
+        const char *phase = cell[LUO_COL_EVENTS_phase].text;
         if (!is_marked(kind, phase)) continue;
         ok = LUO_VEC_ROOM(list->at, list->n, list->cap);
         if (!ok) break;
         mark *m = &list->at[list->n++];
-        *m = (mark){.t_s = c[LUO_COL_EVENTS_t_s].number,
+        *m = (mark){.t_s = cell[LUO_COL_EVENTS_t_s].number,
                     .breaks = strcmp(kind, "straggler") && strcmp(kind, "link")};
         snprintf(m->kind, sizeof m->kind, "%s", kind);
         if (strcmp(kind, "job") == 0)
-            snprintf(m->label, sizeof m->label, "%s %s", c[LUO_COL_EVENTS_id].text,
+            snprintf(m->label, sizeof m->label, "%s %s", cell[LUO_COL_EVENTS_id].text,
                      strcmp(phase, luo_event_phase_name(LUO_EVENT_PHASE_FIRED)) ? "ends"
-                                                                               : "begins");
+                                                                                : "begins");
         else
-            mark_label(m->label, sizeof m->label, kind, c[LUO_COL_EVENTS_target].text,
-                       &c[LUO_COL_EVENTS_value]);
+            mark_label(m->label, sizeof m->label, kind, cell[LUO_COL_EVENTS_target].text,
+                       &cell[LUO_COL_EVENTS_value]);
     }
     const luo_status st = luo_csv_close(in);
     return ok ? st : luo_err_nomem(err);
@@ -451,14 +452,14 @@ luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t 
     return st;
 }
 
-static luo_status put_breakdown(luo_table *table, const char *name, const step_list *l,
+static luo_status put_breakdown(luo_table *table, const char *name, const step_list *list,
                                 int64_t plan, const luo_time_range *range, luo_err *err)
 {
     double sum[PARTS] = {0}, step = 0;
     int64_t n = 0;
-    for (int64_t i = 0; i < l->n; i++) {
-        if (!l->at[i].stayed || (plan >= 0 && l->at[i].plan != plan)) continue;
-        for (int k = 0; k < PARTS; k++) sum[k] += l->at[i].parts[k];
+    for (int64_t i = 0; i < list->n; i++) {
+        if (!list->at[i].stayed || (plan >= 0 && list->at[i].plan != plan)) continue;
+        for (int k = 0; k < PARTS; k++) sum[k] += list->at[i].parts[k];
         n++;
     }
     for (int k = 0; k < PARTS; k++) step += n ? sum[k] / (double)n : 0;
@@ -477,27 +478,27 @@ static luo_status put_breakdown(luo_table *table, const char *name, const step_l
 static luo_status breakdown_by_run(luo_arena *arena, luo_table *table, const luo_result *run,
                                    luo_diags *diags, luo_err *err)
 {
-    step_list l = {0};
-    luo_status st = read_steps(arena, run, &l, diags);
-    if (st == LUO_OK) st = put_breakdown(table, run->name, &l, -1, run->range, err);
-    free(l.at);
+    step_list list = {0};
+    luo_status st = read_steps(arena, run, &list, diags);
+    if (st == LUO_OK) st = put_breakdown(table, run->name, &list, -1, run->range, err);
+    free(list.at);
     return st;
 }
 
 static luo_status breakdown_by_plan(luo_arena *arena, luo_table *table, const luo_result *run,
                                     luo_diags *diags, luo_err *err)
 {
-    step_list l = {0};
+    step_list list = {0};
     char name[32];
-    luo_status st = read_steps(arena, run, &l, diags);
+    luo_status st = read_steps(arena, run, &list, diags);
     int64_t last = -1;
-    for (int64_t i = 0; i < l.n; i++)
-        if (l.at[i].plan > last) last = l.at[i].plan;
+    for (int64_t i = 0; i < list.n; i++)
+        if (list.at[i].plan > last) last = list.at[i].plan;
     for (int64_t plan = 0; st == LUO_OK && plan <= last && plan < 1000; plan++) {
         snprintf(name, sizeof name, "plan %lld", (long long)plan);
-        st = put_breakdown(table, name, &l, plan, NULL, err);
+        st = put_breakdown(table, name, &list, plan, NULL, err);
     }
-    free(l.at);
+    free(list.at);
     return st;
 }
 

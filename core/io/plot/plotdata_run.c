@@ -153,13 +153,14 @@ static uint64_t key_of_step(int64_t step, int64_t attempt)
 static luo_status read_steps_of_plan(luo_arena *arena, const luo_result *run, int64_t plan,
                                      step_choice *choice, luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_STEPS, diags);
     choice->by_plan = true;
-    while (rows && luo_repeats_next(rows, c))
-        if (c[LUO_COL_STEPS_plan].whole == plan)
-            luo_map_at(&choice->steps,
-                       key_of_step(c[LUO_COL_STEPS_step].whole, c[LUO_COL_STEPS_attempt].whole), 1);
+    while (rows && luo_repeats_next(rows, cell))
+        if (cell[LUO_COL_STEPS_plan].whole == plan)
+            luo_map_at(
+                &choice->steps,
+                key_of_step(cell[LUO_COL_STEPS_step].whole, cell[LUO_COL_STEPS_attempt].whole), 1);
     return luo_repeats_close(rows);
 }
 
@@ -179,22 +180,22 @@ static bool is_chosen(step_choice *choice, int64_t step, int64_t attempt)
 static luo_status read_ops(luo_arena *arena, const luo_result *run, step_choice *choice, gantt *g,
                            luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_OPS, diags);
     bool ok = true, met = false, chosen = false;
     int64_t step = 0, attempt = 0;
-    while (ok && csv && luo_csv_next(csv, c)) {
-        const bool same =
-            met && c[LUO_COL_OPS_step].whole == step && c[LUO_COL_OPS_attempt].whole == attempt;
+    while (ok && csv && luo_csv_next(csv, cell)) {
+        const bool same = met && cell[LUO_COL_OPS_step].whole == step &&
+                          cell[LUO_COL_OPS_attempt].whole == attempt;
         if (!same && chosen) break;
         if (!same) {
             met = true;
-            step = c[LUO_COL_OPS_step].whole;
-            attempt = c[LUO_COL_OPS_attempt].whole;
+            step = cell[LUO_COL_OPS_step].whole;
+            attempt = cell[LUO_COL_OPS_attempt].whole;
             chosen = is_chosen(choice, step, attempt);
-            g->start_s = c[LUO_COL_OPS_t_start_s].number;
+            g->start_s = cell[LUO_COL_OPS_t_start_s].number;
         }
-        if (chosen) ok = add_slice(g, c);
+        if (chosen) ok = add_slice(g, cell);
     }
     const luo_status st = luo_csv_close(csv);
     return ok ? st : LUO_ENOMEM;
@@ -211,17 +212,17 @@ static void name_node(gantt *g, int64_t device, const char *node)
  * there from the beginning, but of devices that share a row it names the first one's alone. */
 static luo_status read_nodes(luo_arena *arena, const luo_result *run, gantt *g, luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     if (luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_MEMORY)->file)) {
         luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_MEMORY, diags);
-        while (rows && luo_repeats_next(rows, c))
-            name_node(g, c[LUO_COL_MEMORY_device].whole, c[LUO_COL_MEMORY_node].text);
+        while (rows && luo_repeats_next(rows, cell))
+            name_node(g, cell[LUO_COL_MEMORY_device].whole, cell[LUO_COL_MEMORY_node].text);
         LUO_TRY(luo_repeats_close(rows));
     }
     if (!luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_DEVICES)->file)) return LUO_OK;
     luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_DEVICES, diags);
-    while (csv && luo_csv_next(csv, c))
-        name_node(g, c[LUO_COL_DEVICES_device].whole, c[LUO_COL_DEVICES_node].text);
+    while (csv && luo_csv_next(csv, cell))
+        name_node(g, cell[LUO_COL_DEVICES_device].whole, cell[LUO_COL_DEVICES_node].text);
     return luo_csv_close(csv);
 }
 
@@ -381,13 +382,14 @@ luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, int64_t s
 }
 
 /* Adds a row of recorded.csv; false: out of memory. */
-static bool add_recorded(gantt *g, const luo_csv_cell *c)
+static bool add_recorded(gantt *g, const luo_csv_cell *cell)
 {
-    const char *op = c[LUO_RE_OP].text;
-    const double start_s = c[LUO_RE_START].number, end_s = start_s + c[LUO_RE_DURATION].number;
+    const char *op = cell[LUO_RE_OP].text;
+    const double start_s = cell[LUO_RE_START].number,
+                 end_s = start_s + cell[LUO_RE_DURATION].number;
     const int32_t row =
-        row_of(g, -1, (int32_t)c[LUO_RE_PIPELINE].whole, (int32_t)c[LUO_RE_STAGE].whole);
-    const int32_t lane = lane_of(c[LUO_RE_LANE].text);
+        row_of(g, -1, (int32_t)cell[LUO_RE_PIPELINE].whole, (int32_t)cell[LUO_RE_STAGE].whole);
+    const int32_t lane = lane_of(cell[LUO_RE_LANE].text);
     int32_t kind = OTHER;
     if (lane > 0)
         kind = TP + lane - 1;
@@ -399,21 +401,22 @@ static bool add_recorded(gantt *g, const luo_csv_cell *c)
     g->end_s = fmax(g->end_s, end_s);
     if (row < 0) return true;
     if (!LUO_VEC_ROOM(g->at, g->n, g->cap)) return false;
-    g->at[g->n++] = (slice){row, lane, kind, (int32_t)c[LUO_RE_MICRO_BATCH].whole, start_s, end_s};
+    g->at[g->n++] =
+        (slice){row, lane, kind, (int32_t)cell[LUO_RE_MICRO_BATCH].whole, start_s, end_s};
     return true;
 }
 
 static luo_status read_recorded(const char *path, gantt *g, luo_diags *diags)
 {
-    luo_csv_cell c[LUO_RE_N];
+    luo_csv_cell cell[LUO_RE_N];
     int64_t step = -1;
     bool ok = true;
     luo_csv *csv = luo_csv_open_path(path, luo_input_table_recorded.columns,
                                      luo_input_table_recorded.n, diags);
-    while (ok && luo_csv_next(csv, c)) {
-        if (step >= 0 && c[LUO_RE_STEP].whole != step) break;
-        step = c[LUO_RE_STEP].whole;
-        ok = add_recorded(g, c);
+    while (ok && luo_csv_next(csv, cell)) {
+        if (step >= 0 && cell[LUO_RE_STEP].whole != step) break;
+        step = cell[LUO_RE_STEP].whole;
+        ok = add_recorded(g, cell);
     }
     const luo_status st = luo_csv_close(csv);
     return ok ? st : LUO_ENOMEM;
@@ -441,14 +444,14 @@ typedef struct place {
 static luo_status read_places(luo_arena *arena, const luo_result *run, place **out, int32_t *n,
                               luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_repeats *rows = luo_repeats_open(arena, run->dir, LUO_TABLE_MEMORY, diags);
     int32_t cap = 0;
     bool ok = true;
     *n = 0;
-    while (ok && rows && luo_repeats_next(rows, c)) {
-        const int64_t d = c[LUO_COL_MEMORY_device].whole;
-        if (c[LUO_COL_MEMORY_plan].whole != 0 || d < 0 || d >= INT32_MAX / 2) continue;
+    while (ok && rows && luo_repeats_next(rows, cell)) {
+        const int64_t d = cell[LUO_COL_MEMORY_device].whole;
+        if (cell[LUO_COL_MEMORY_plan].whole != 0 || d < 0 || d >= INT32_MAX / 2) continue;
         if (d >= cap) {
             const int32_t more = d < 64 ? 128 : 2 * (int32_t)d;
             place *grown = luo_arena_grow(arena, *out, (size_t)cap * sizeof *grown,
@@ -459,8 +462,8 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
             cap = more;
         }
         for (; *n <= d; ++*n) (*out)[*n] = (place){-1, -1, -1};
-        (*out)[d].pipeline = int_or_none(&c[LUO_COL_MEMORY_pipeline]);
-        (*out)[d].stage = int_or_none(&c[LUO_COL_MEMORY_stage]);
+        (*out)[d].pipeline = int_or_none(&cell[LUO_COL_MEMORY_pipeline]);
+        (*out)[d].stage = int_or_none(&cell[LUO_COL_MEMORY_stage]);
     }
     const luo_status st = luo_repeats_close(rows);
     return ok ? st : LUO_ENOMEM;
@@ -469,11 +472,11 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
 static luo_status read_slowdowns(luo_arena *arena, const luo_result *run, place *at, int32_t n,
                                  luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_DEVICES, diags);
-    while (csv && luo_csv_next(csv, c)) {
-        const luo_csv_cell *caused = &c[LUO_COL_DEVICES_caused_slowdown];
-        const int64_t device = c[LUO_COL_DEVICES_device].whole;
+    while (csv && luo_csv_next(csv, cell)) {
+        const luo_csv_cell *caused = &cell[LUO_COL_DEVICES_caused_slowdown];
+        const int64_t device = cell[LUO_COL_DEVICES_device].whole;
         if (caused->given && device >= 0 && device < n) at[device].slowdown = caused->number;
     }
     return luo_csv_close(csv);
@@ -521,20 +524,20 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
 luo_status luo_plotdata_attributed(luo_arena *arena, const char *dir, const char *out,
                                    int64_t *rows, luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_table table = {0};
     luo_err err = {0};
     luo_status st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_SLOWDOWN), &err);
     luo_csv *csv = luo_result_table(arena, dir, LUO_TABLE_ATTRIBUTION, diags);
-    while (st == LUO_OK && csv && luo_csv_next(csv, c)) {
-        if (strcmp(c[LUO_COL_ATTRIBUTION_by].text, "worker") != 0 ||
-            !c[LUO_COL_ATTRIBUTION_slowdown].given)
+    while (st == LUO_OK && csv && luo_csv_next(csv, cell)) {
+        if (strcmp(cell[LUO_COL_ATTRIBUTION_by].text, "worker") != 0 ||
+            !cell[LUO_COL_ATTRIBUTION_slowdown].given)
             continue;
         luo_table_int(&table, LUO_COL_PLOT_SLOWDOWN_pipeline,
-                      c[LUO_COL_ATTRIBUTION_pipeline].whole);
-        luo_table_int(&table, LUO_COL_PLOT_SLOWDOWN_stage, c[LUO_COL_ATTRIBUTION_stage].whole);
+                      cell[LUO_COL_ATTRIBUTION_pipeline].whole);
+        luo_table_int(&table, LUO_COL_PLOT_SLOWDOWN_stage, cell[LUO_COL_ATTRIBUTION_stage].whole);
         luo_table_num(&table, LUO_COL_PLOT_SLOWDOWN_caused_slowdown,
-                      c[LUO_COL_ATTRIBUTION_slowdown].number);
+                      cell[LUO_COL_ATTRIBUTION_slowdown].number);
         st = luo_table_end(&table, &err);
     }
     const luo_status closed = luo_csv_close(csv);
@@ -562,28 +565,28 @@ typedef struct class_top {
     int n;
 } class_top;
 
-static void offer(class_top *top, const link_use *u)
+static void offer(class_top *top, const link_use *use)
 {
     int k = top->n;
-    for (; k > 0 && before(u, &top->at[k - 1]); k--) top->at[k] = top->at[k - 1];
-    top->at[k] = *u;
+    for (; k > 0 && before(use, &top->at[k - 1]); k--) top->at[k] = top->at[k - 1];
+    top->at[k] = *use;
     if (top->n < OF_CLASS) top->n++;
 }
 
 static luo_status read_links(luo_arena *arena, const luo_result *run, class_top *top,
                              luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_LINKS, diags);
-    for (int64_t line = 0; in && luo_csv_next(in, c); line++) {
-        const luo_csv_cell *ratio = &c[LUO_COL_LINKS_utilisation_ratio];
-        link_use u = {.bytes = c[LUO_COL_LINKS_bytes].whole,
-                      .line = line,
-                      .ratio = ratio->given ? ratio->number : NAN};
-        if (u.bytes <= 0) continue;
-        snprintf(u.name, sizeof u.name, "%s", c[LUO_COL_LINKS_link].text);
+    for (int64_t line = 0; in && luo_csv_next(in, cell); line++) {
+        const luo_csv_cell *ratio = &cell[LUO_COL_LINKS_utilisation_ratio];
+        link_use use = {.bytes = cell[LUO_COL_LINKS_bytes].whole,
+                        .line = line,
+                        .ratio = ratio->given ? ratio->number : NAN};
+        if (use.bytes <= 0) continue;
+        snprintf(use.name, sizeof use.name, "%s", cell[LUO_COL_LINKS_link].text);
         for (int k = 0; k < CLASSES; k++)
-            if (strcmp(c[LUO_COL_LINKS_class].text, classes[k]) == 0) offer(&top[k], &u);
+            if (strcmp(cell[LUO_COL_LINKS_class].text, classes[k]) == 0) offer(&top[k], &use);
     }
     return luo_csv_close(in);
 }

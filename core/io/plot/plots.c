@@ -187,27 +187,27 @@ static void keep(plotter *p, luo_status st)
 static void draw_common(plotter *p, const char *dir, const char *plots, const char *title,
                         const luo_result *runs, int32_t n)
 {
-    luo_arena *a = p->arena;
+    luo_arena *arena = p->arena;
     int64_t rows = 0, lost = 0, marks = 0;
     bool timed = false; /* is it known where the time of a run went? */
     for (int32_t i = 0; i < n; i++) timed |= isfinite(runs[i].time[LUO_TIME(compute_s)]);
-    keep(p, luo_plotdata_timelost(a, runs, n, plots, &rows, p->diags)); /* names the runs */
+    keep(p, luo_plotdata_timelost(arena, runs, n, plots, &rows, p->diags)); /* names the runs */
     if (wanted(p, THROUGHPUT) || wanted(p, GOODPUT)) {
-        keep(p, luo_plotdata_lost(a, runs, n, plots, &lost, p->diags));
-        keep(p, luo_plotdata_marks(a, runs, n, plots, &marks, p->diags));
-        keep(p, luo_plotdata_throughput(a, runs, n, plots, &rows, p->diags));
-        const char *more = luo_arena_printf(a, "nlost=%d; nmarks=%d; ", lost > 0, marks > 0);
+        keep(p, luo_plotdata_lost(arena, runs, n, plots, &lost, p->diags));
+        keep(p, luo_plotdata_marks(arena, runs, n, plots, &marks, p->diags));
+        keep(p, luo_plotdata_throughput(arena, runs, n, plots, &rows, p->diags));
+        const char *more = luo_arena_printf(arena, "nlost=%d; nmarks=%d; ", lost > 0, marks > 0);
         if (!more) keep(p, LUO_ENOMEM);
         if (wanted(p, THROUGHPUT) && rows > 0) start(p, names[THROUGHPUT], dir, title, more);
         if (wanted(p, GOODPUT) && rows > 0) start(p, names[GOODPUT], dir, title, more);
     }
     if (wanted(p, STEPCDF)) {
-        keep(p, luo_plotdata_stepcdf(a, runs, n, plots, &rows, p->diags));
+        keep(p, luo_plotdata_stepcdf(arena, runs, n, plots, &rows, p->diags));
         if (rows > 0) start(p, names[STEPCDF], dir, title, "");
     }
     if (wanted(p, TIMELOST) && timed) start(p, names[TIMELOST], dir, title, "");
     if (wanted(p, BREAKDOWN)) {
-        keep(p, luo_plotdata_breakdown(a, runs, n, plots, &rows, p->diags));
+        keep(p, luo_plotdata_breakdown(arena, runs, n, plots, &rows, p->diags));
         if (rows > 0) start(p, names[BREAKDOWN], dir, title, "");
     }
 }
@@ -237,11 +237,11 @@ static void draw_predicted(plotter *p, const char *dir, const char *plots, const
 
 static void draw_run(plotter *p, const char *plots, const luo_result *run)
 {
-    luo_arena *a = p->arena;
+    luo_arena *arena = p->arena;
     const char *title = title_of(p, run, false);
     int64_t rows = 0;
     if (wanted(p, GANTT)) {
-        keep(p, luo_plotdata_gantt(a, run, p->o->of_step ? p->o->step : -1,
+        keep(p, luo_plotdata_gantt(arena, run, p->o->of_step ? p->o->step : -1,
                                    p->o->of_plan ? p->o->plan : -1, plots, &rows, p->diags));
         if (rows > 0) start(p, names[GANTT], run->dir, title, "");
     }
@@ -251,13 +251,13 @@ static void draw_run(plotter *p, const char *plots, const luo_result *run)
             rows_of(p, run->dir, tables[f]) > 0)
             start(p, names[f], run->dir, title, "");
     if (wanted(p, SLOWDOWN)) {
-        keep(p, luo_plotdata_slowdown(a, run, plots, &rows, p->diags));
+        keep(p, luo_plotdata_slowdown(arena, run, plots, &rows, p->diags));
         if (rows > 0) start(p, names[SLOWDOWN], run->dir, title, "");
     }
     if (wanted(p, LINKS) &&
         luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_LINK_WINDOWS)->file) &&
         rows_of(p, run->dir, LUO_TABLE_LINK_WINDOWS) > 0) {
-        keep(p, luo_plotdata_busiest(a, run, plots, &rows, p->diags));
+        keep(p, luo_plotdata_busiest(arena, run, plots, &rows, p->diags));
         if (rows > 0) start(p, names[LINKS], run->dir, title, "");
     }
 }

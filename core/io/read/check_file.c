@@ -205,8 +205,8 @@ static const char *kind_by_keys(const luo_doc_node *root)
     for (int k = 0; k < n; k++) {
         int hits = 0;
         for (const luo_doc_node *at = root->first; at; at = at->next)
-            for (const luo_doc_field *f = kind[k]->schema->fields; f->key; f++)
-                hits += at->key && strcmp(f->key, at->key) == 0;
+            for (const luo_doc_field *field = kind[k]->schema->fields; field->key; field++)
+                hits += at->key && strcmp(field->key, at->key) == 0;
         if (hits >= most) name = hits > most ? kind[k]->name : NULL;
         if (hits > most) most = hits;
     }
@@ -252,7 +252,8 @@ static luo_status kind_of(luo_doc *doc, luo_file_kind *out, luo_diags *diags)
     luo_doc_parse(doc);
     if (doc->root) return kind_of_tree(doc, out, diags);
     if (foreign_of(doc->src)) return unknown_kind(doc->src, 0, 0, NULL, diags);
-    for (const luo_diag *d = doc->diags->first; d; d = d->next) luo_diags_err(diags, &d->err);
+    for (const luo_diag *diag = doc->diags->first; diag; diag = diag->next)
+        luo_diags_err(diags, &diag->err);
     return doc->st;
 }
 
@@ -358,11 +359,11 @@ static luo_status check_plan(luo_arena *arena, const char *path, luo_diags *diag
 {
     luo_plan *plan;
     const luo_doc *doc;
-    luo_plan_finding *f;
+    luo_plan_finding *finding;
     int32_t n;
     LUO_TRY(luo_read_plan(arena, path, &plan, &doc, diags));
-    const luo_status st = luo_plan_check(arena, plan, NULL, NULL, &f, &n);
-    luo_doc_report_plan(doc, f, n, diags);
+    const luo_status st = luo_plan_check(arena, plan, NULL, NULL, &finding, &n);
+    luo_doc_report_plan(doc, finding, n, diags);
     return st;
 }
 

@@ -19,21 +19,21 @@ static void take_op_times(luo_doc *doc, const luo_source *src, luo_profile *prof
 {
     luo_csv *csv =
         luo_csv_open(src, luo_input_table_op_times.columns, luo_input_table_op_times.n, doc->diags);
-    luo_csv_cell c[LUO_OP_N];
+    luo_csv_cell cell[LUO_OP_N];
     luo_op_time *time = (luo_op_time *)profile->op_times;
     int32_t n = profile->nop_times, cap = n;
-    while (luo_csv_next(csv, c)) {
-        if (c[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION) continue;
+    while (luo_csv_next(csv, cell)) {
+        if (cell[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION) continue;
         if (!LUO_VEC_ROOM_IN(doc->arena, time, n, cap)) {
             time = NULL;
             break;
         }
-        time[n++] = (luo_op_time){name_of(doc, c[LUO_OP_OP].text),
-                                  (luo_dtype)c[LUO_OP_DTYPE].whole,
-                                  c[LUO_OP_M].whole,
-                                  c[LUO_OP_N_].whole,
-                                  c[LUO_OP_K].whole,
-                                  c[LUO_OP_TIME].number * 1e-6};
+        time[n++] = (luo_op_time){name_of(doc, cell[LUO_OP_OP].text),
+                                  (luo_dtype)cell[LUO_OP_DTYPE].whole,
+                                  cell[LUO_OP_M].whole,
+                                  cell[LUO_OP_N_].whole,
+                                  cell[LUO_OP_K].whole,
+                                  cell[LUO_OP_TIME].number * 1e-6};
     }
     const luo_status st = luo_csv_close(csv);
     if (doc->st == LUO_OK) doc->st = st;
@@ -75,21 +75,22 @@ static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *
 {
     luo_csv *csv = luo_csv_open(src, luo_input_table_collective_times.columns,
                                 luo_input_table_collective_times.n, doc->diags);
-    luo_csv_cell c[LUO_CO_N];
-    curve_row *v = NULL;
+    luo_csv_cell cell[LUO_CO_N];
+    curve_row *row = NULL;
     int32_t n = 0, cap = 0, other = 0;
-    while (luo_csv_next(csv, c)) {
-        if (c[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION) continue;
-        if (c[LUO_CO_NODES].whole != 1) {
+    while (luo_csv_next(csv, cell)) {
+        if (cell[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION) continue;
+        if (cell[LUO_CO_NODES].whole != 1) {
             other++;
             continue;
         }
-        if (!LUO_VEC_ROOM_IN(doc->arena, v, n, cap)) {
-            v = NULL;
+        if (!LUO_VEC_ROOM_IN(doc->arena, row, n, cap)) {
+            row = NULL;
             break;
         }
-        v[n++] = (curve_row){(luo_coll)c[LUO_CO_COLLECTIVE].whole, (int32_t)c[LUO_CO_DEVICES].whole,
-                             luo_csv_line(csv), c[LUO_CO_SIZE].number, busbw(c)};
+        row[n++] = (curve_row){(luo_coll)cell[LUO_CO_COLLECTIVE].whole,
+                               (int32_t)cell[LUO_CO_DEVICES].whole, luo_csv_line(csv),
+                               cell[LUO_CO_SIZE].number, busbw(cell)};
     }
     if (other)
         luo_diags_add(doc->diags, LUO_WARNING, LUO_OK, src->name, 0, 0,
@@ -98,17 +99,17 @@ static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *
                       other);
     const luo_status st = luo_csv_close(csv);
     if (doc->st == LUO_OK) doc->st = st;
-    if (!v && cap) luo_doc_nomem(doc);
-    *count = v ? n : 0;
-    return v;
+    if (!row && cap) luo_doc_nomem(doc);
+    *count = row ? n : 0;
+    return row;
 }
 
 static void take_curves(luo_doc *doc, const luo_source *src, luo_profile *profile)
 {
     int32_t n, curves = profile->ncurves;
-    curve_row *v = read_curve_rows(doc, src, &n);
+    curve_row *row = read_curve_rows(doc, src, &n);
     if (n == 0) return;
-    qsort(v, (size_t)n, sizeof *v, by_curve);
+    qsort(row, (size_t)n, sizeof *row, by_curve);
     luo_curve *to = LUO_NEW_N(doc->arena, luo_curve, profile->ncurves + n);
     luo_curve_point *at = LUO_NEW_N(doc->arena, luo_curve_point, n);
     if (!to || !at) {
@@ -117,16 +118,16 @@ static void take_curves(luo_doc *doc, const luo_source *src, luo_profile *profil
     }
     if (curves) memcpy(to, profile->curves, (size_t)curves * sizeof *to);
     for (int32_t i = 0; i < n; i++) {
-        const bool same = i && v[i].op == v[i - 1].op && v[i].devices == v[i - 1].devices;
-        if (same && v[i].bytes == v[i - 1].bytes) {
-            doc->st = luo_diags_add(doc->diags, LUO_ERROR, LUO_EINPUT, src->name, v[i].line, 1,
+        const bool same = i && row[i].op == row[i - 1].op && row[i].devices == row[i - 1].devices;
+        if (same && row[i].bytes == row[i - 1].bytes) {
+            doc->st = luo_diags_add(doc->diags, LUO_ERROR, LUO_EINPUT, src->name, row[i].line, 1,
                                     "the same collective, devices and size stand in line %d; one "
                                     "row each is expected.",
-                                    v[i - 1].line);
+                                    row[i - 1].line);
             continue;
         }
-        at[i] = (luo_curve_point){v[i].bytes, v[i].busbw};
-        if (!same) to[curves++] = (luo_curve){v[i].op, v[i].devices, 0, &at[i]};
+        at[i] = (luo_curve_point){row[i].bytes, row[i].busbw};
+        if (!same) to[curves++] = (luo_curve){row[i].op, row[i].devices, 0, &at[i]};
         to[curves - 1].n++;
     }
     profile->curves = to;
@@ -152,33 +153,33 @@ static p2p_row *read_p2p_rows(luo_doc *doc, const luo_source *src, int32_t *coun
     luo_csv *csv = luo_csv_open(src, luo_input_table_p2p_times.columns, luo_input_table_p2p_times.n,
                                 doc->diags);
     const char *const *classes = luo_input_table_p2p_times.columns[LUO_P2_CLASS].words;
-    luo_csv_cell c[LUO_P2_N];
-    p2p_row *v = NULL;
+    luo_csv_cell cell[LUO_P2_N];
+    p2p_row *row = NULL;
     int32_t n = 0, cap = 0;
-    while (luo_csv_next(csv, c)) {
-        if (c[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION) continue;
-        if (!LUO_VEC_ROOM_IN(doc->arena, v, n, cap)) {
-            v = NULL;
+    while (luo_csv_next(csv, cell)) {
+        if (cell[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION) continue;
+        if (!LUO_VEC_ROOM_IN(doc->arena, row, n, cap)) {
+            row = NULL;
             break;
         }
-        v[n++] = (p2p_row){
-            {classes[c[LUO_P2_CLASS].whole], c[LUO_P2_SIZE].number, c[LUO_P2_TIME].number * 1e-6},
-            luo_csv_line(csv)};
+        row[n++] = (p2p_row){{classes[cell[LUO_P2_CLASS].whole], cell[LUO_P2_SIZE].number,
+                              cell[LUO_P2_TIME].number * 1e-6},
+                             luo_csv_line(csv)};
     }
     const luo_status st = luo_csv_close(csv);
     if (doc->st == LUO_OK) doc->st = st;
-    if (!v && cap) luo_doc_nomem(doc);
-    *count = v ? n : 0;
-    return v;
+    if (!row && cap) luo_doc_nomem(doc);
+    *count = row ? n : 0;
+    return row;
 }
 
 /* Points of a class ascend in bytes, as cost expects them; a second table adds to the first. */
 static void take_p2p(luo_doc *doc, const luo_source *src, luo_profile *profile)
 {
     int32_t n;
-    p2p_row *v = read_p2p_rows(doc, src, &n);
+    p2p_row *row = read_p2p_rows(doc, src, &n);
     if (n == 0) return;
-    qsort(v, (size_t)n, sizeof *v, by_class);
+    qsort(row, (size_t)n, sizeof *row, by_class);
     luo_p2p_time *to = LUO_NEW_N(doc->arena, luo_p2p_time, profile->np2p_times + n);
     if (!to) {
         luo_doc_nomem(doc);
@@ -187,15 +188,15 @@ static void take_p2p(luo_doc *doc, const luo_source *src, luo_profile *profile)
     if (profile->np2p_times)
         memcpy(to, profile->p2p_times, (size_t)profile->np2p_times * sizeof *to);
     for (int32_t i = 0; i < n; i++) {
-        const bool same = i && v[i].time.link_class == v[i - 1].time.link_class &&
-                          v[i].time.bytes == v[i - 1].time.bytes;
+        const bool same = i && row[i].time.link_class == row[i - 1].time.link_class &&
+                          row[i].time.bytes == row[i - 1].time.bytes;
         if (same)
-            doc->st = luo_diags_add(doc->diags, LUO_ERROR, LUO_EINPUT, src->name, v[i].line, 1,
+            doc->st = luo_diags_add(doc->diags, LUO_ERROR, LUO_EINPUT, src->name, row[i].line, 1,
                                     "the same class and size stand in line %d; one row each is "
                                     "expected.",
-                                    v[i - 1].line);
+                                    row[i - 1].line);
         else
-            to[profile->np2p_times++] = v[i].time;
+            to[profile->np2p_times++] = row[i].time;
     }
     profile->p2p_times = to;
 }

@@ -93,18 +93,18 @@ const luo_doc_kind luo_doc_cluster = {"cluster", &schema};
 /* ---- what needs more than one key ---- */
 
 /* Hosts as Slurm writes them, "gpu-[001-003]", one by one. */
-static void expand_hosts(luo_doc *doc, const luo_doc_node *at, group_yaml *g)
+static void expand_hosts(luo_doc *doc, const luo_doc_node *at, group_yaml *yaml)
 {
     luo_str list = {0};
     luo_err err = {0};
     const char *const *names;
     int32_t n;
-    for (uint32_t i = 0; i < g->hosts_count; i++)
-        luo_str_addf(&list, "%s%s", i ? "," : "", g->hosts[i]);
+    for (uint32_t i = 0; i < yaml->hosts_count; i++)
+        luo_str_addf(&list, "%s%s", i ? "," : "", yaml->hosts[i]);
     if (strchr(luo_str_get(&list), '[')) {
         if (luo_hostlist_expand(doc->arena, list.at, &names, &n, &err) == LUO_OK) {
-            g->hosts = (const char **)names;
-            g->hosts_count = (uint32_t)n;
+            yaml->hosts = (const char **)names;
+            yaml->hosts_count = (uint32_t)n;
         } else {
             luo_doc_error(doc, luo_doc_get(at, "hosts"), "%s", err.text);
         }
@@ -121,29 +121,29 @@ static bool name_good(const char *name)
     return true;
 }
 
-static void check_scale_up(luo_doc *doc, const luo_doc_node *at, const group_yaml *g)
+static void check_scale_up(luo_doc *doc, const luo_doc_node *at, const group_yaml *yaml)
 {
     const luo_doc_node *up = luo_doc_get(at, "scale_up"),
                        *links = luo_doc_get(at, "scale_up_links");
     const luo_doc_node *bandwidth = luo_doc_get(up, "bandwidth_gbytes_per_s");
     const luo_doc_node *latency = luo_doc_get(up, "latency_us");
     const luo_doc_node *idle = bandwidth ? bandwidth : latency;
-    if (up && g->scale_up.kind != LUO_SCALE_UP_NONE && !bandwidth)
+    if (up && yaml->scale_up.kind != LUO_SCALE_UP_NONE && !bandwidth)
         luo_doc_missing(doc, up, "bandwidth_gbytes_per_s");
-    if (up && g->scale_up.kind == LUO_SCALE_UP_NONE && idle)
+    if (up && yaml->scale_up.kind == LUO_SCALE_UP_NONE && idle)
         luo_doc_error_key(doc, idle,
                           "`%s` has no meaning with `kind` none; choose `nvswitch` or "
                           "`mesh`, or leave it out.",
                           idle->key);
-    if (g->scale_up.kind == LUO_SCALE_UP_MESH && g->mesh_count == 0)
+    if (yaml->scale_up.kind == LUO_SCALE_UP_MESH && yaml->mesh_count == 0)
         luo_doc_missing(doc, at, "scale_up_links");
-    if (g->scale_up.kind != LUO_SCALE_UP_MESH && links)
+    if (yaml->scale_up.kind != LUO_SCALE_UP_MESH && links)
         luo_doc_error_key(doc, links,
                           "`scale_up_links` belongs to `scale_up` of kind `mesh`; "
                           "leave it out or change the kind.");
 }
 
-static void check_profiles(luo_doc *doc, const luo_doc_node *at, const group_yaml *g)
+static void check_profiles(luo_doc *doc, const luo_doc_node *at, const group_yaml *yaml)
 {
     const luo_doc_node *one = luo_doc_get(at, "profile"), *each = luo_doc_get(at, "profiles");
     if (!one && !each) luo_doc_missing(doc, at, "profile");
@@ -151,65 +151,66 @@ static void check_profiles(luo_doc *doc, const luo_doc_node *at, const group_yam
         luo_doc_error_key(doc, each,
                           "`profile` and `profiles` are both given; leave out `profiles` where all "
                           "devices of a node are of one type, else `profile`.");
-    if (each && g->profiles_count != (uint32_t)g->devices_per_node)
+    if (each && yaml->profiles_count != (uint32_t)yaml->devices_per_node)
         luo_doc_error(doc, each,
                       "`profiles` has %u entries for %d devices of a node; one per device, in "
                       "order of slots, is expected.",
-                      g->profiles_count, g->devices_per_node);
+                      yaml->profiles_count, yaml->devices_per_node);
 }
 
-static void check_group(luo_doc *doc, const luo_doc_node *at, group_yaml *g, bool several)
+static void check_group(luo_doc *doc, const luo_doc_node *at, group_yaml *yaml, bool several)
 {
     const luo_doc_node *name = luo_doc_get(at, "name"), *racks = luo_doc_get(at, "racks");
     const luo_doc_node *hosts = luo_doc_get(at, "hosts");
-    if (!name_good(g->name))
+    if (!name_good(yaml->name))
         luo_doc_error(doc, name,
                       "`name` is `%.60s`; a to z, digits and _ are expected, a letter "
                       "first.",
-                      g->name);
-    expand_hosts(doc, at, g);
-    if (racks && g->racks_count != 1 && g->racks_count != (uint32_t)g->nodes)
+                      yaml->name);
+    expand_hosts(doc, at, yaml);
+    if (racks && yaml->racks_count != 1 && yaml->racks_count != (uint32_t)yaml->nodes)
         luo_doc_error(doc, racks,
                       "`racks` has %u entries for %d nodes; one, or one per node, is "
                       "expected.",
-                      g->racks_count, g->nodes);
-    if (hosts && g->hosts_count != (uint32_t)g->nodes)
+                      yaml->racks_count, yaml->nodes);
+    if (hosts && yaml->hosts_count != (uint32_t)yaml->nodes)
         luo_doc_error(doc, hosts, "`hosts` has %u entries for %d nodes; one per node is expected.",
-                      g->hosts_count, g->nodes);
-    for (uint32_t i = 0; i < g->hosts_count; i++)
-        if (!luo_cluster_is_host_name(g->hosts[i]))
-            luo_doc_error(doc, (uint32_t)hosts->n == g->hosts_count ? luo_doc_nth(hosts, i) : hosts,
+                      yaml->hosts_count, yaml->nodes);
+    for (uint32_t i = 0; i < yaml->hosts_count; i++)
+        if (!luo_cluster_is_host_name(yaml->hosts[i]))
+            luo_doc_error(doc,
+                          (uint32_t)hosts->n == yaml->hosts_count ? luo_doc_nth(hosts, i) : hosts,
                           "`%.60s` is no name of a host; letters, digits, `.`, `-` and `_` are "
                           "expected, a letter or digit first.",
-                          g->hosts[i]);
+                          yaml->hosts[i]);
     if (several && !luo_doc_get(at, "nics"))
         luo_doc_error(doc, at,
                       "key `nics` is missing; it is required when there is more than one "
                       "node.");
-    check_profiles(doc, at, g);
-    check_scale_up(doc, at, g);
+    check_profiles(doc, at, yaml);
+    check_scale_up(doc, at, yaml);
 }
 
-static void check_all(luo_doc *doc, const cluster_yaml *y)
+static void check_all(luo_doc *doc, const cluster_yaml *yaml)
 {
     const luo_doc_node *groups = luo_doc_get(doc->root, "node_groups");
     const luo_doc_node *health = luo_doc_get(doc->root, "health");
     int64_t nodes = 0;
-    for (uint32_t i = 0; i < y->groups_count; i++) nodes += y->groups[i].nodes;
-    if (y->groups_count == 0)
+    for (uint32_t i = 0; i < yaml->groups_count; i++) nodes += yaml->groups[i].nodes;
+    if (yaml->groups_count == 0)
         luo_doc_error(doc, groups, "`node_groups` is empty; one group or more is expected.");
     if (nodes > 1 && !luo_doc_get(doc->root, "fabric"))
         luo_doc_error(doc, doc->root,
                       "key `fabric` is missing; it is required when there is more "
                       "than one node.");
     const luo_doc_node *at = groups->first;
-    for (uint32_t i = 0; i < y->groups_count; i++, at = at->next)
-        check_group(doc, at, &y->groups[i], nodes > 1);
+    for (uint32_t i = 0; i < yaml->groups_count; i++, at = at->next)
+        check_group(doc, at, &yaml->groups[i], nodes > 1);
     at = health ? health->first : NULL;
-    for (uint32_t i = 0; i < y->health_count; i++, at = at->next) {
+    for (uint32_t i = 0; i < yaml->health_count; i++, at = at->next) {
         const luo_doc_node *slow = luo_doc_get(at, "slowdown");
-        if (y->health[i].state == 1 && !slow) luo_doc_missing(doc, at, "slowdown");
-        if (y->health[i].state == 0 && slow)
+        if (yaml->health[i].state == 1 && !slow) luo_doc_missing(doc, at, "slowdown");
+        if (yaml->health[i].state == 0 && slow)
             luo_doc_error_key(doc, slow,
                               "`slowdown` has no meaning with `state` down; leave it "
                               "out.");
@@ -218,71 +219,71 @@ static void check_all(luo_doc *doc, const cluster_yaml *y)
 
 /* ---- into the arena ---- */
 
-static void take_links(luo_node_group *group, const group_yaml *y, const luo_doc_node *at)
+static void take_links(luo_node_group *group, const group_yaml *yaml, const luo_doc_node *at)
 {
-    group->scale_up = y->scale_up.kind;
-    group->scale_up_bytes_per_s = y->scale_up.bandwidth * 1e9;
-    group->scale_up_latency_s = y->scale_up.latency * 1e-6;
+    group->scale_up = yaml->scale_up.kind;
+    group->scale_up_bytes_per_s = yaml->scale_up.bandwidth * 1e9;
+    group->scale_up_latency_s = yaml->scale_up.latency * 1e-6;
     group->has_pcie = luo_doc_get(at, "pcie") != NULL;
-    group->pcie_bytes_per_s = y->pcie.bandwidth * 1e9;
-    group->pcie_latency_s = y->pcie.latency * 1e-6;
-    group->socket_bytes_per_s = y->pcie.socket * 1e9;
-    group->devices_per_switch = y->pcie.devices_per_switch;
-    group->sockets = y->pcie.sockets;
-    group->nics = y->nics.count;
-    group->nic_bytes_per_s = y->nics.bandwidth * 1e9;
-    group->nic_latency_s = y->nics.latency * 1e-6;
-    group->nic_shared = y->nics.attach == 1;
-    group->host_cores = y->host.cores;
-    group->host_memory_bytes = y->host.memory * 1073741824.0;
-    group->disk_read_bytes_per_s = y->host.disk_read * 1e9;
-    group->disk_write_bytes_per_s = y->host.disk_write * 1e9;
+    group->pcie_bytes_per_s = yaml->pcie.bandwidth * 1e9;
+    group->pcie_latency_s = yaml->pcie.latency * 1e-6;
+    group->socket_bytes_per_s = yaml->pcie.socket * 1e9;
+    group->devices_per_switch = yaml->pcie.devices_per_switch;
+    group->sockets = yaml->pcie.sockets;
+    group->nics = yaml->nics.count;
+    group->nic_bytes_per_s = yaml->nics.bandwidth * 1e9;
+    group->nic_latency_s = yaml->nics.latency * 1e-6;
+    group->nic_shared = yaml->nics.attach == 1;
+    group->host_cores = yaml->host.cores;
+    group->host_memory_bytes = yaml->host.memory * 1073741824.0;
+    group->disk_read_bytes_per_s = yaml->host.disk_read * 1e9;
+    group->disk_write_bytes_per_s = yaml->host.disk_write * 1e9;
 }
 
-static void take_group(luo_doc *doc, luo_node_group *group, const group_yaml *y,
+static void take_group(luo_doc *doc, luo_node_group *group, const group_yaml *yaml,
                        const luo_doc_node *at)
 {
-    luo_mesh_link *mesh = LUO_NEW_N(doc->arena, luo_mesh_link, y->mesh_count);
+    luo_mesh_link *mesh = LUO_NEW_N(doc->arena, luo_mesh_link, yaml->mesh_count);
     if (!mesh) luo_doc_nomem(doc);
-    for (uint32_t i = 0; mesh && i < y->mesh_count; i++)
-        mesh[i] = (luo_mesh_link){y->mesh[i].a, y->mesh[i].b, y->mesh[i].lanes};
-    group->name = y->name;
-    group->site = y->site;
-    group->nodes = y->nodes;
-    group->devices_per_node = y->devices_per_node;
-    group->base_slowdown = y->base_slowdown;
-    group->racks = y->racks_count ? y->racks : NULL;
-    group->nracks = (int32_t)y->racks_count;
-    group->hosts = y->hosts_count ? y->hosts : NULL;
-    group->nmesh = mesh ? (int32_t)y->mesh_count : 0;
+    for (uint32_t i = 0; mesh && i < yaml->mesh_count; i++)
+        mesh[i] = (luo_mesh_link){yaml->mesh[i].a, yaml->mesh[i].b, yaml->mesh[i].lanes};
+    group->name = yaml->name;
+    group->site = yaml->site;
+    group->nodes = yaml->nodes;
+    group->devices_per_node = yaml->devices_per_node;
+    group->base_slowdown = yaml->base_slowdown;
+    group->racks = yaml->racks_count ? yaml->racks : NULL;
+    group->nracks = (int32_t)yaml->racks_count;
+    group->hosts = yaml->hosts_count ? yaml->hosts : NULL;
+    group->nmesh = mesh ? (int32_t)yaml->mesh_count : 0;
     group->mesh = mesh;
-    take_links(group, y, at);
+    take_links(group, yaml, at);
 }
 
-static void take_lines(luo_doc *doc, luo_cluster *cluster, const fabric_yaml *f)
+static void take_lines(luo_doc *doc, luo_cluster *cluster, const fabric_yaml *yaml)
 {
-    luo_site_link *v = LUO_NEW_N(doc->arena, luo_site_link, f->lines_count);
-    if (!v) luo_doc_nomem(doc);
-    for (uint32_t i = 0; v && i < f->lines_count; i++)
-        v[i] = (luo_site_link){f->lines[i].a, f->lines[i].b, f->lines[i].bandwidth * 1e9,
-                               f->lines[i].latency * 1e-6};
-    cluster->site_links = v;
-    cluster->nsite_links = v ? (int32_t)f->lines_count : 0;
+    luo_site_link *link = LUO_NEW_N(doc->arena, luo_site_link, yaml->lines_count);
+    if (!link) luo_doc_nomem(doc);
+    for (uint32_t i = 0; link && i < yaml->lines_count; i++)
+        link[i] = (luo_site_link){yaml->lines[i].a, yaml->lines[i].b,
+                                  yaml->lines[i].bandwidth * 1e9, yaml->lines[i].latency * 1e-6};
+    cluster->site_links = link;
+    cluster->nsite_links = link ? (int32_t)yaml->lines_count : 0;
 }
 
-static void take_health(luo_doc *doc, luo_cluster *cluster, const cluster_yaml *y)
+static void take_health(luo_doc *doc, luo_cluster *cluster, const cluster_yaml *yaml)
 {
-    luo_health *v = LUO_NEW_N(doc->arena, luo_health, y->health_count);
+    luo_health *health = LUO_NEW_N(doc->arena, luo_health, yaml->health_count);
     const luo_doc_node *list = luo_doc_get(doc->root, "health");
     const luo_doc_node *at = list ? list->first : NULL;
-    if (!v) luo_doc_nomem(doc);
-    for (uint32_t i = 0; v && i < y->health_count; i++, at = at->next) {
+    if (!health) luo_doc_nomem(doc);
+    for (uint32_t i = 0; health && i < yaml->health_count; i++, at = at->next) {
         const luo_doc_node *target = luo_doc_get(at, "target");
-        v[i] = (luo_health){y->health[i].target, y->health[i].state == 0, y->health[i].slowdown,
-                            target->line, target->col};
+        health[i] = (luo_health){yaml->health[i].target, yaml->health[i].state == 0,
+                                 yaml->health[i].slowdown, target->line, target->col};
     }
-    cluster->health = v;
-    cluster->nhealth = v ? (int32_t)y->health_count : 0;
+    cluster->health = health;
+    cluster->nhealth = health ? (int32_t)yaml->health_count : 0;
 }
 
 /* Several groups and slots may name one profile: it is read once. */
@@ -332,33 +333,33 @@ static void take_profiles(shelf *on, luo_node_group *group, const luo_doc_node *
     if (several) group->profiles = profiles;
 }
 
-static luo_cluster *take(luo_doc *doc, const luo_files *files, const cluster_yaml *y)
+static luo_cluster *take(luo_doc *doc, const luo_files *files, const cluster_yaml *yaml)
 {
     luo_cluster *cluster = LUO_NEW(doc->arena, luo_cluster);
-    luo_node_group *group = LUO_NEW_N(doc->arena, luo_node_group, y->groups_count);
+    luo_node_group *group = LUO_NEW_N(doc->arena, luo_node_group, yaml->groups_count);
     shelf on = {.doc = doc, .files = files};
-    uint32_t names = y->groups_count;
-    for (uint32_t i = 0; i < y->groups_count; i++) names += y->groups[i].profiles_count;
+    uint32_t names = yaml->groups_count;
+    for (uint32_t i = 0; i < yaml->groups_count; i++) names += yaml->groups[i].profiles_count;
     on.at = luo_arena_calloc(doc->arena, names, sizeof *on.at);
     if (!cluster || !group || !on.at) {
         luo_doc_nomem(doc);
         return NULL;
     }
-    cluster->name = y->name;
+    cluster->name = yaml->name;
     cluster->groups = group;
-    cluster->ngroups = (int32_t)y->groups_count;
-    cluster->fabric = y->fabric.kind;
-    cluster->hop_latency_s = y->fabric.hop * 1e-6;
-    cluster->rack_uplink_bytes_per_s = y->fabric.uplink * 1e9;
-    cluster->storage_read_bytes_per_s = y->storage.read * 1e9;
-    cluster->storage_write_bytes_per_s = y->storage.write * 1e9;
+    cluster->ngroups = (int32_t)yaml->groups_count;
+    cluster->fabric = yaml->fabric.kind;
+    cluster->hop_latency_s = yaml->fabric.hop * 1e-6;
+    cluster->rack_uplink_bytes_per_s = yaml->fabric.uplink * 1e9;
+    cluster->storage_read_bytes_per_s = yaml->storage.read * 1e9;
+    cluster->storage_write_bytes_per_s = yaml->storage.write * 1e9;
     const luo_doc_node *at = luo_doc_get(doc->root, "node_groups")->first;
     for (int32_t i = 0; i < cluster->ngroups; i++, at = at->next) {
-        take_group(doc, &group[i], &y->groups[i], at);
+        take_group(doc, &group[i], &yaml->groups[i], at);
         take_profiles(&on, &group[i], at);
     }
-    take_lines(doc, cluster, &y->fabric);
-    take_health(doc, cluster, y);
+    take_lines(doc, cluster, &yaml->fabric);
+    take_health(doc, cluster, yaml);
     return cluster;
 }
 
@@ -409,7 +410,7 @@ static void tell_of_tables(luo_doc *doc, const luo_cluster *cluster, int32_t kin
                            const luo_doc_node *at)
 {
     static const char *const classes[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT)};
-    const luo_node_group *g = &cluster->groups[cluster->kinds[kind].group];
+    const luo_node_group *group = &cluster->groups[cluster->kinds[kind].group];
     const char *name = luo_device_kind_profile(cluster, kind)->name;
     luo_tables_note note[LUO_TABLES_NOTES];
     const int32_t n = luo_cost_tables_elsewhere(cluster, kind, note);
@@ -420,18 +421,18 @@ static void tell_of_tables(luo_doc *doc, const luo_cluster *cluster, int32_t kin
             luo_diags_add(doc->diags, LUO_NOTE, LUO_OK, doc->src->name, at->line, at->col,
                           "`%s` of profile `%s` were measured over %s, which does not join devices "
                           "of `%s`; the formula without tables takes their place.",
-                          note[i].table, name, class, g->name);
+                          note[i].table, name, class, group->name);
         else if (there > 0)
             luo_diags_add(doc->diags, LUO_NOTE, LUO_OK, doc->src->name, at->line, at->col,
                           "`%s` of profile `%s` were measured over %s of %g GB/s; for the %g GB/s "
                           "of `%s` the part that grows with bytes is scaled.",
-                          note[i].table, name, class, there, here, g->name);
+                          note[i].table, name, class, there, here, group->name);
         else
             luo_diags_add(doc->diags, LUO_WARNING, LUO_OK, doc->src->name, at->line, at->col,
                           "profile `%s` does not tell over which links its `%s` were measured, so "
                           "that they stand for %s of any bandwidth, up to what %g GB/s carry in "
                           "`%s`; give it `tables_%s_gbytes_per_s`.",
-                          name, note[i].table, class, here, g->name, class);
+                          name, note[i].table, class, here, group->name, class);
     }
 }
 

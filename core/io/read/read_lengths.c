@@ -98,16 +98,16 @@ luo_status luo_read_lengths(luo_arena *arena, const char *path, luo_lengths *out
 
 /* ---- pools ---- */
 
-static void check_entry(luo_csv *csv, const luo_pool *pool, const luo_pool_entry *e)
+static void check_entry(luo_csv *csv, const luo_pool *pool, const luo_pool_entry *entry)
 {
-    if (e->b <= 0)
+    if (entry->b <= 0)
         luo_csv_error(csv, LUO_PO_B, "`b_ms_per_token` is `0`; a number above 0 is expected.");
     for (int32_t i = 0; i < pool->n; i++)
-        if (pool->entry[i].tp == e->tp && pool->entry[i].pp == e->pp) {
+        if (pool->entry[i].tp == entry->tp && pool->entry[i].pp == entry->pp) {
             luo_csv_error(csv, LUO_PO_TP,
                           "(tp %d, pp %d) is given twice, first at line %d; one row per pair is "
                           "allowed.",
-                          e->tp, e->pp, pool->entry[i].line);
+                          entry->tp, entry->pp, pool->entry[i].line);
             return;
         }
 }
@@ -117,24 +117,24 @@ luo_status luo_read_pool_text(luo_arena *arena, const luo_source *src, luo_pool 
 {
     const luo_input_table *table = &luo_input_table_pool;
     luo_csv *csv = luo_csv_open(src, table->columns, table->n, diags);
-    luo_csv_cell c[LUO_PO_N];
+    luo_csv_cell cell[LUO_PO_N];
     luo_pool pool = {0};
     int32_t cap = 0;
     bool failed = false;
-    while (!failed && luo_csv_next(csv, c)) {
+    while (!failed && luo_csv_next(csv, cell)) {
         failed = !LUO_VEC_ROOM_IN(arena, pool.entry, pool.n, cap);
         if (failed) break;
-        const luo_pool_entry e = {.tp = (int32_t)c[LUO_PO_TP].whole,
-                                  .cp = 1,
-                                  .pp = (int32_t)c[LUO_PO_PP].whole,
-                                  .a = c[LUO_PO_A].number,
-                                  .b = c[LUO_PO_B].number,
-                                  .c = c[LUO_PO_C].number,
-                                  .cap = c[LUO_PO_CAP].whole,
-                                  .util = c[LUO_PO_UTIL].whole,
-                                  .line = luo_csv_line(csv)};
-        check_entry(csv, &pool, &e);
-        pool.entry[pool.n++] = e;
+        const luo_pool_entry entry = {.tp = (int32_t)cell[LUO_PO_TP].whole,
+                                      .cp = 1,
+                                      .pp = (int32_t)cell[LUO_PO_PP].whole,
+                                      .a = cell[LUO_PO_A].number,
+                                      .b = cell[LUO_PO_B].number,
+                                      .c = cell[LUO_PO_C].number,
+                                      .cap = cell[LUO_PO_CAP].whole,
+                                      .util = cell[LUO_PO_UTIL].whole,
+                                      .line = luo_csv_line(csv)};
+        check_entry(csv, &pool, &entry);
+        pool.entry[pool.n++] = entry;
     }
     const luo_status st = luo_csv_close(csv);
     if (failed) return no_memory(diags, src);

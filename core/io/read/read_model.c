@@ -121,12 +121,12 @@ static void family_names(luo_family_keys group, luo_str *text)
     luo_words_choices(text, names, n);
 }
 
-static void check_keys(luo_doc *doc, const model_yaml *y)
+static void check_keys(luo_doc *doc, const model_yaml *yaml)
 {
     const char *family = luo_doc_get(doc->root, "family")->text;
     for (size_t i = 0; i < LUO_DOC_COUNT(places); i++) {
         const luo_doc_node *at = luo_doc_get(doc->root, places[i].key);
-        const bool belongs = has_keys(y->family, places[i].group);
+        const bool belongs = has_keys(yaml->family, places[i].group);
         if (at && !belongs) {
             luo_str text = {0};
             family_names(places[i].group, &text);
@@ -358,90 +358,90 @@ static void check_parameters(luo_doc *doc, const luo_model *model)
 
 static void take_family_defaults(const luo_doc *doc, luo_model *model)
 {
-    const luo_family_desc *f = luo_family_desc_of(model->family);
+    const luo_family_desc *desc = luo_family_desc_of(model->family);
     if (!at_key(doc, "kv_heads")) model->kv_heads = model->heads;
     if (!at_key(doc, "head_dim")) model->head_dim = model->heads ? model->hidden / model->heads : 0;
     if (luo_model_is_latent(model)) model->head_dim = model->latent.nope + model->latent.rope;
-    if (!at_key(doc, "rope_base")) model->rope_base = f->rope_base;
-    if (!at_key(doc, "token_types")) model->token_types = f->token_types;
-    if (!at_key(doc, "tied_embeddings")) model->tied_embeddings = f->tied_embeddings;
-    if (!at_key(doc, "linear_bias")) model->linear_bias = f->biases;
+    if (!at_key(doc, "rope_base")) model->rope_base = desc->rope_base;
+    if (!at_key(doc, "token_types")) model->token_types = desc->token_types;
+    if (!at_key(doc, "tied_embeddings")) model->tied_embeddings = desc->tied_embeddings;
+    if (!at_key(doc, "linear_bias")) model->linear_bias = desc->biases;
     if (!at_key(doc, "out_bias"))
         model->out_bias = model->linear_bias && luo_model_has_attention(model);
-    if (!at_key(doc, "qkv_bias")) model->qkv_bias = f->biases && luo_model_has_attention(model);
-    if (!at_key(doc, "norm")) model->norm = f->norm;
-    if (!at_key(doc, "norm_eps")) model->norm_eps = f->norm_eps;
-    if (!at_key(doc, "activation")) model->activation = f->activation;
-    if (!at_key(doc, "position")) model->position = f->position;
-    if (!at_key(doc, "causal")) model->causal = f->causal;
+    if (!at_key(doc, "qkv_bias")) model->qkv_bias = desc->biases && luo_model_has_attention(model);
+    if (!at_key(doc, "norm")) model->norm = desc->norm;
+    if (!at_key(doc, "norm_eps")) model->norm_eps = desc->norm_eps;
+    if (!at_key(doc, "activation")) model->activation = desc->activation;
+    if (!at_key(doc, "position")) model->position = desc->position;
+    if (!at_key(doc, "causal")) model->causal = desc->causal;
     if (!at_key(doc, "rope_scaling")) model->rope = (luo_rope_scaling){0};
     if (!at_key(doc, "sliding_window")) model->window = (luo_window){0};
     if (!at_key(doc, "moe")) model->moe = (luo_moe){0};
     if (!luo_doc_get(at_key(doc, "moe"), "bias_rate"))
         model->moe.bias_rate = model->moe.gate == LUO_GATE_SIGMOID ? BIAS_RATE : 0;
     if (!luo_doc_get(at_key(doc, "moe"), "every_layers"))
-        model->moe.every_layers = (f->keys & LUO_KEYS_EXPERTS) != 0;
+        model->moe.every_layers = (desc->keys & LUO_KEYS_EXPERTS) != 0;
 }
 
-static luo_model *take(luo_doc *doc, const model_yaml *y)
+static luo_model *take(luo_doc *doc, const model_yaml *yaml)
 {
     luo_model *model = LUO_NEW(doc->arena, luo_model);
     if (!model) {
         luo_doc_nomem(doc);
         return NULL;
     }
-    *model = (luo_model){.name = y->name,
-                         .type = y->type,
-                         .family = y->family,
-                         .layers = y->layers,
-                         .hidden = y->hidden,
-                         .ffn_hidden = y->ffn_hidden,
-                         .heads = y->heads,
-                         .kv_heads = y->kv_heads,
-                         .head_dim = y->head_dim,
-                         .vocab = y->vocab,
-                         .max_sequence_tokens = y->max_sequence_tokens,
-                         .token_types = y->token_types,
-                         .classes = y->classes,
-                         .variant = y->variant,
-                         .tied_embeddings = y->tied_embeddings,
-                         .linear_bias = y->linear_bias,
-                         .out_bias = y->out_bias,
-                         .qkv_bias = y->qkv_bias,
-                         .qk_norm = y->qk_norm,
-                         .causal = y->causal,
-                         .parallel_residual = y->parallel_residual,
-                         .shared_norm = y->shared_norm,
-                         .post_norms = y->post_norms,
-                         .norm_offset = y->norm_offset,
-                         .position_offset = y->position_offset,
-                         .partial_rotary = y->partial_rotary,
-                         .embedding_scale = y->embedding_scale,
-                         .attention_scale = y->attention_scale,
-                         .attention_softcap = y->attention_softcap,
-                         .logit_softcap = y->logit_softcap,
-                         .rope = y->rope,
-                         .window = y->window,
-                         .norm = y->norm,
-                         .activation = y->activation,
-                         .position = y->position,
-                         .norm_eps = y->norm_eps,
-                         .rope_base = y->rope_base,
-                         .rope_local_base = y->rope_local_base,
-                         .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
-                                 y->moe.shared_experts, y->moe.shared_ffn_hidden,
-                                 y->moe.first_dense_layers, y->moe.every_layers,
-                                 y->moe.capacity_factor, y->moe.gate == TOP1,
-                                 y->moe.gate == TOP1 ? LUO_GATE_TOPK : (luo_gate_kind)y->moe.gate,
-                                 y->moe.renorm, y->moe.shared_gate, y->moe.routed_scale,
-                                 y->moe.route_groups, y->moe.route_groups_kept, y->moe.aux_loss,
-                                 y->moe.bias_rate},
-                         .latent = y->attention.latent,
-                         .image = y->image,
-                         .features = y->features,
-                         .bottom_mlp = y->bottom_mlp,
-                         .mlp = y->mlp,
-                         .dtype = y->dtype};
+    *model = (luo_model){
+        .name = yaml->name,
+        .type = yaml->type,
+        .family = yaml->family,
+        .layers = yaml->layers,
+        .hidden = yaml->hidden,
+        .ffn_hidden = yaml->ffn_hidden,
+        .heads = yaml->heads,
+        .kv_heads = yaml->kv_heads,
+        .head_dim = yaml->head_dim,
+        .vocab = yaml->vocab,
+        .max_sequence_tokens = yaml->max_sequence_tokens,
+        .token_types = yaml->token_types,
+        .classes = yaml->classes,
+        .variant = yaml->variant,
+        .tied_embeddings = yaml->tied_embeddings,
+        .linear_bias = yaml->linear_bias,
+        .out_bias = yaml->out_bias,
+        .qkv_bias = yaml->qkv_bias,
+        .qk_norm = yaml->qk_norm,
+        .causal = yaml->causal,
+        .parallel_residual = yaml->parallel_residual,
+        .shared_norm = yaml->shared_norm,
+        .post_norms = yaml->post_norms,
+        .norm_offset = yaml->norm_offset,
+        .position_offset = yaml->position_offset,
+        .partial_rotary = yaml->partial_rotary,
+        .embedding_scale = yaml->embedding_scale,
+        .attention_scale = yaml->attention_scale,
+        .attention_softcap = yaml->attention_softcap,
+        .logit_softcap = yaml->logit_softcap,
+        .rope = yaml->rope,
+        .window = yaml->window,
+        .norm = yaml->norm,
+        .activation = yaml->activation,
+        .position = yaml->position,
+        .norm_eps = yaml->norm_eps,
+        .rope_base = yaml->rope_base,
+        .rope_local_base = yaml->rope_local_base,
+        .moe = {yaml->moe.experts, yaml->moe.experts_per_token, yaml->moe.expert_ffn_hidden,
+                yaml->moe.shared_experts, yaml->moe.shared_ffn_hidden, yaml->moe.first_dense_layers,
+                yaml->moe.every_layers, yaml->moe.capacity_factor, yaml->moe.gate == TOP1,
+                yaml->moe.gate == TOP1 ? LUO_GATE_TOPK : (luo_gate_kind)yaml->moe.gate,
+                yaml->moe.renorm, yaml->moe.shared_gate, yaml->moe.routed_scale,
+                yaml->moe.route_groups, yaml->moe.route_groups_kept, yaml->moe.aux_loss,
+                yaml->moe.bias_rate},
+        .latent = yaml->attention.latent,
+        .image = yaml->image,
+        .features = yaml->features,
+        .bottom_mlp = yaml->bottom_mlp,
+        .mlp = yaml->mlp,
+        .dtype = yaml->dtype};
     take_family_defaults(doc, model);
     return model;
 }

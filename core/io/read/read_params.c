@@ -147,25 +147,25 @@ static double given_or(const luo_doc *doc, const char *key, double value, double
     return luo_doc_get(doc->root, key) ? value : otherwise;
 }
 
-static void take_pool(luo_doc *doc, const params_yaml *y, luo_pool_params *out)
+static void take_pool(luo_doc *doc, const params_yaml *yaml, luo_pool_params *out)
 {
     const luo_doc_node *act = luo_doc_get(doc->root, "act_bytes"),
                        *grad = luo_doc_get(doc->root, "grad_bytes");
-    if (act && (y->act_count == 0 || y->act_count > LUO_POOL_TP_KINDS))
+    if (act && (yaml->act_count == 0 || yaml->act_count > LUO_POOL_TP_KINDS))
         luo_doc_error(doc, act,
                       "`act_bytes` has %d values; 1 to %d are expected, for tp 1, 2, 4 and so on.",
-                      (int)y->act_count, LUO_POOL_TP_KINDS);
-    if (grad && y->grad_bytes == 3)
+                      (int)yaml->act_count, LUO_POOL_TP_KINDS);
+    if (grad && yaml->grad_bytes == 3)
         luo_doc_error(doc, grad, "`grad_bytes` is 3; 2 (bf16) or 4 (f32) is expected.");
-    *out = (luo_pool_params){.nact = (int32_t)y->act_count,
-                             .act_bytes = y->act,
-                             .state_bytes = y->state,
-                             .optimizer_share = given_or(doc, "optimizer_share", y->share, -1),
-                             .safe_gib = given_or(doc, "safe_gib", y->safe, -1),
-                             .gap_mib = given_or(doc, "gap_mib", y->gap, -1),
-                             .bound_mib = y->bound,
-                             .prop_overlap = y->overlap,
-                             .grad_bytes = grad ? y->grad_bytes : 4};
+    *out = (luo_pool_params){.nact = (int32_t)yaml->act_count,
+                             .act_bytes = yaml->act,
+                             .state_bytes = yaml->state,
+                             .optimizer_share = given_or(doc, "optimizer_share", yaml->share, -1),
+                             .safe_gib = given_or(doc, "safe_gib", yaml->safe, -1),
+                             .gap_mib = given_or(doc, "gap_mib", yaml->gap, -1),
+                             .bound_mib = yaml->bound,
+                             .prop_overlap = yaml->overlap,
+                             .grad_bytes = grad ? yaml->grad_bytes : 4};
 }
 
 /* Not given: NAN, which is an error where it is needed; null: INFINITY. */
@@ -176,76 +176,75 @@ static double speed_or(const luo_doc_node *type, const char *key, double value, 
     return luo_doc_is(node, "null") ? (double)INFINITY : value * unit;
 }
 
-static void take_hap(luo_doc *doc, const params_yaml *y, luo_hap_params *out)
+static void take_hap(luo_doc *doc, const params_yaml *yaml, luo_hap_params *out)
 {
     const luo_doc_node *hap = luo_doc_get(doc->root, "hap");
     if (!hap) return;
-    const line_yaml *line[LUO_HAP_LINKS] = {
-        [LUO_HAP_LINK_AG] = &y->hap.collectives.ag,
-        [LUO_HAP_LINK_AG_GROUPED] = &y->hap.collectives.agg,
-        [LUO_HAP_LINK_RS] = &y->hap.collectives.rs,
-        [LUO_HAP_LINK_RS_GROUPED] = &y->hap.collectives.rsg,
-        [LUO_HAP_LINK_AR] = &y->hap.collectives.ar,
-        [LUO_HAP_LINK_A2A] = &y->hap.collectives.a2a,
-        [LUO_HAP_LINK_P2P] = &y->hap.collectives.p2p};
-    luo_hap_type_params *type = LUO_NEW_N(doc->arena, luo_hap_type_params, y->hap.ntypes);
+    const line_yaml *line[LUO_HAP_LINKS] = {[LUO_HAP_LINK_AG] = &yaml->hap.collectives.ag,
+                                            [LUO_HAP_LINK_AG_GROUPED] = &yaml->hap.collectives.agg,
+                                            [LUO_HAP_LINK_RS] = &yaml->hap.collectives.rs,
+                                            [LUO_HAP_LINK_RS_GROUPED] = &yaml->hap.collectives.rsg,
+                                            [LUO_HAP_LINK_AR] = &yaml->hap.collectives.ar,
+                                            [LUO_HAP_LINK_A2A] = &yaml->hap.collectives.a2a,
+                                            [LUO_HAP_LINK_P2P] = &yaml->hap.collectives.p2p};
+    luo_hap_type_params *type = LUO_NEW_N(doc->arena, luo_hap_type_params, yaml->hap.ntypes);
     const luo_doc_node *node = luo_doc_get(hap, "types")->first;
     if (!type) {
         luo_doc_nomem(doc);
         return;
     }
-    for (int32_t t = 0; t < y->hap.ntypes; t++, node = node->next) {
-        const type_yaml *from = &y->hap.types[t];
+    for (int32_t t = 0; t < yaml->hap.ntypes; t++, node = node->next) {
+        const type_yaml *from = &yaml->hap.types[t];
         type[t].profile = from->profile;
         type[t].speed[LUO_HAP_ON_GEMM] = speed_or(node, "gemm_tflop_per_s", from->gemm, 1e12);
         type[t].speed[LUO_HAP_ON_CONV] = speed_or(node, "conv_tflop_per_s", from->conv, 1e12);
         type[t].speed[LUO_HAP_ON_ATTN] = speed_or(node, "attn_tflop_per_s", from->attn, 1e12);
         type[t].speed[LUO_HAP_ON_ELT] = speed_or(node, "elt_gbytes_per_s", from->elt, 1e9);
     }
-    *out = (luo_hap_params){.ntypes = y->hap.ntypes, .type = type};
+    *out = (luo_hap_params){.ntypes = yaml->hap.ntypes, .type = type};
     for (int32_t l = 0; l < LUO_HAP_LINKS; l++)
         out->line[l] = (luo_hap_line){line[l]->latency, line[l]->bandwidth * 1e9};
 }
 
-static void take(luo_doc *doc, const params_yaml *y, luo_params *out)
+static void take(luo_doc *doc, const params_yaml *yaml, luo_params *out)
 {
     const luo_doc_node *alpha = luo_doc_get(doc->root, "alpha"),
                        *node = luo_doc_get(doc->root, "k_mib");
     luo_str text = {0};
-    if (alpha && y->alpha_count == 0)
+    if (alpha && yaml->alpha_count == 0)
         luo_doc_error(doc, alpha, "`alpha` is empty; one value or more is expected.");
-    if (node && y->k_count == 0)
+    if (node && yaml->k_count == 0)
         luo_doc_error(doc, node, "`k_mib` is empty; one value or more is expected.");
-    if (!rises(y->alpha, (int32_t)y->alpha_count)) {
-        say_alpha(y->alpha, (int32_t)y->alpha_count, &text);
+    if (!rises(yaml->alpha, (int32_t)yaml->alpha_count)) {
+        say_alpha(yaml->alpha, (int32_t)yaml->alpha_count, &text);
         luo_doc_error(doc, alpha, "%s", luo_str_get(&text));
         luo_str_free(&text);
     }
-    out->malleus = (luo_malleus_params){.nalpha = (int32_t)y->alpha_count,
-                                        .alpha = y->alpha,
-                                        .tau_s = y->tau * 1e-3,
-                                        .nk = (int32_t)y->k_count,
-                                        .k_mib = y->k,
-                                        .emb_mib = y->emb,
-                                        .extra_mib = y->extra,
-                                        .bound_mib = y->bound,
-                                        .gap_mib = given_or(doc, "gap_mib", y->gap, -1),
-                                        .context_mib = y->context,
-                                        .zero_replicas = y->zero_replicas};
-    take_pool(doc, y, &out->pool);
-    take_hap(doc, y, &out->hap);
+    out->malleus = (luo_malleus_params){.nalpha = (int32_t)yaml->alpha_count,
+                                        .alpha = yaml->alpha,
+                                        .tau_s = yaml->tau * 1e-3,
+                                        .nk = (int32_t)yaml->k_count,
+                                        .k_mib = yaml->k,
+                                        .emb_mib = yaml->emb,
+                                        .extra_mib = yaml->extra,
+                                        .bound_mib = yaml->bound,
+                                        .gap_mib = given_or(doc, "gap_mib", yaml->gap, -1),
+                                        .context_mib = yaml->context,
+                                        .zero_replicas = yaml->zero_replicas};
+    take_pool(doc, yaml, &out->pool);
+    take_hap(doc, yaml, &out->hap);
 }
 
 luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_params *out,
                                 luo_diags *diags)
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
-    luo_params p = {0};
+    luo_params params = {0};
     void *data = NULL;
     luo_doc_parse(&doc);
     luo_doc_check(&doc, &luo_doc_params);
-    if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &p);
-    if (doc.st == LUO_OK) *out = p;
+    if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) take(&doc, data, &params);
+    if (doc.st == LUO_OK) *out = params;
     return doc.st;
 }
 

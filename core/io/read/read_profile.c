@@ -116,12 +116,12 @@ static const char *or_empty(const char *text)
 
 /* ---- values: each with its source (A8) ---- */
 
-static void check_source(luo_doc *doc, const luo_doc_node *at, const value_yaml *v)
+static void check_source(luo_doc *doc, const luo_doc_node *at, const value_yaml *yaml)
 {
     const luo_doc_node *source = luo_doc_get(at, "source");
-    if (!*v->source)
+    if (!*yaml->source)
         luo_doc_error(doc, source, "`source` is empty; say where the number comes from.");
-    else if (v->provenance == LUO_FROM_FITTED && !strstr(v->source, "row"))
+    else if (yaml->provenance == LUO_FROM_FITTED && !strstr(yaml->source, "row"))
         luo_doc_error(doc, source,
                       "`source` of a fitted value names no rows; say which "
                       "calibration rows it was fitted on.");
@@ -133,43 +133,43 @@ static const luo_doc_node *values_of(const luo_doc *doc)
     return list ? list->first : NULL;
 }
 
-static luo_value value_at(const luo_doc_node *at, const value_yaml *y)
+static luo_value value_at(const luo_doc_node *at, const value_yaml *yaml)
 {
     const luo_doc_node *name = luo_doc_get(at, "name");
-    return (luo_value){.name = y->name,
-                       .source = y->source,
-                       .value = y->value,
-                       .provenance = y->provenance,
+    return (luo_value){.name = yaml->name,
+                       .source = yaml->source,
+                       .value = yaml->value,
+                       .provenance = yaml->provenance,
                        .line = name->line,
                        .col = name->col,
                        .has_spread = luo_doc_get(at, "spread") != NULL,
-                       .spread = y->spread};
+                       .spread = yaml->spread};
 }
 
-static void take_values(luo_doc *doc, luo_profile *profile, const profile_yaml *y)
+static void take_values(luo_doc *doc, luo_profile *profile, const profile_yaml *yaml)
 {
-    luo_value *v = LUO_NEW_N(doc->arena, luo_value, y->values_count);
+    luo_value *value = LUO_NEW_N(doc->arena, luo_value, yaml->values_count);
     const luo_doc_node *at = values_of(doc);
-    if (!v) luo_doc_nomem(doc);
-    for (uint32_t i = 0; v && i < y->values_count; i++, at = at->next) {
-        check_source(doc, at, &y->values[i]);
-        v[i] = value_at(at, &y->values[i]);
+    if (!value) luo_doc_nomem(doc);
+    for (uint32_t i = 0; value && i < yaml->values_count; i++, at = at->next) {
+        check_source(doc, at, &yaml->values[i]);
+        value[i] = value_at(at, &yaml->values[i]);
     }
-    profile->values = v;
-    profile->nvalues = v ? (int32_t)y->values_count : 0;
+    profile->values = value;
+    profile->nvalues = value ? (int32_t)yaml->values_count : 0;
 }
 
 static void take_tables(luo_doc *doc, const luo_files *files, luo_profile *profile,
-                        const profile_yaml *y)
+                        const profile_yaml *yaml)
 {
     const luo_doc_node *list = luo_doc_get(doc->root, "tables");
     const luo_doc_node *at = list ? list->first : NULL;
-    for (uint32_t i = 0; i < y->tables_count; i++, at = at->next) {
+    for (uint32_t i = 0; i < yaml->tables_count; i++, at = at->next) {
         const luo_doc_node *file = luo_doc_get(at, "file");
         luo_source src;
         if (luo_nested_get(doc, files, file, &src) != LUO_OK) continue;
         const luo_diag *before = doc->diags->last;
-        luo_profile_table(doc, (luo_profile_table_kind)y->tables[i].kind, &src, profile);
+        luo_profile_table(doc, (luo_profile_table_kind)yaml->tables[i].kind, &src, profile);
         luo_nested_trail(doc, before, "table", file);
     }
 }
@@ -199,25 +199,25 @@ static const luo_doc_node *place_of_value(const luo_doc *doc, int line, int col,
 static void finish_profile(luo_doc *doc, luo_profile *profile)
 {
     luo_profile rest = *profile;
-    luo_value *v = LUO_NEW_N(doc->arena, luo_value, profile->nvalues);
+    luo_value *value = LUO_NEW_N(doc->arena, luo_value, profile->nvalues);
     luo_err err = {0};
-    if (!v) {
+    if (!value) {
         luo_doc_nomem(doc);
         return;
     }
-    if (profile->nvalues) memcpy(v, profile->values, (size_t)profile->nvalues * sizeof *v);
-    rest.values = v;
+    if (profile->nvalues) memcpy(value, profile->values, (size_t)profile->nvalues * sizeof *value);
+    rest.values = value;
     luo_status st;
     for (bool first = true; (st = luo_profile_finish(&rest, &err)) != LUO_OK; first = false) {
         if (!err.line && !first) return;
         int32_t i = 0;
-        while (i < rest.nvalues && (v[i].line != err.line || v[i].col != err.col)) i++;
+        while (i < rest.nvalues && (value[i].line != err.line || value[i].col != err.col)) i++;
         const luo_doc_node *at = place_of_value(doc, err.line, err.col, err.text);
         luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, at ? at->line : 1,
                       at ? at->col : 1, "%s", err.text);
         if (doc->st == LUO_OK) doc->st = st;
         if (i == rest.nvalues) return;
-        memmove(&v[i], &v[i + 1], (size_t)(--rest.nvalues - i) * sizeof *v);
+        memmove(&value[i], &value[i + 1], (size_t)(--rest.nvalues - i) * sizeof *value);
         err = (luo_err){0};
     }
     if (doc->st == LUO_OK) *profile = rest;
@@ -294,23 +294,24 @@ static void check_twice(luo_doc *doc, const char *list)
     }
 }
 
-static void take_stack(luo_doc *doc, luo_stack *stack, const stack_yaml *y)
+static void take_stack(luo_doc *doc, luo_stack *stack, const stack_yaml *yaml)
 {
     const luo_doc_node *list = luo_doc_get(doc->root, "switches"), *at = values_of(doc);
     luo_err err;
     luo_stack_default(stack);
-    stack->name = y->name;
+    stack->name = yaml->name;
     check_twice(doc, "values");
     check_twice(doc, "switches");
-    for (uint32_t i = 0; i < y->values_count; i++, at = at->next) {
-        check_source(doc, at, &y->values[i]);
-        const luo_value v = value_at(at, &y->values[i]);
-        if (luo_stack_take(stack, &v, &err) != LUO_OK)
+    for (uint32_t i = 0; i < yaml->values_count; i++, at = at->next) {
+        check_source(doc, at, &yaml->values[i]);
+        const luo_value value = value_at(at, &yaml->values[i]);
+        if (luo_stack_take(stack, &value, &err) != LUO_OK)
             luo_doc_error(doc, part_of(at, err.text), "%s", err.text);
     }
     at = list ? list->first : NULL;
-    for (uint32_t i = 0; i < y->switches_count; i++, at = at->next)
-        if (luo_stack_switch(stack, y->switches[i].name, y->switches[i].value, &err) != LUO_OK)
+    for (uint32_t i = 0; i < yaml->switches_count; i++, at = at->next)
+        if (luo_stack_switch(stack, yaml->switches[i].name, yaml->switches[i].value, &err) !=
+            LUO_OK)
             luo_doc_error(doc, luo_doc_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
                           err.text);
 }

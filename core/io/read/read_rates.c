@@ -63,13 +63,13 @@ static void add_row(rates *r, const luo_csv_cell *cells)
 luo_status luo_read_rates_text(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,
                                luo_rate_row **out, int32_t *n, luo_diags *diags)
 {
-    luo_csv_cell c[LUO_RA_N];
+    luo_csv_cell cell[LUO_RA_N];
     rates r = {.arena = arena, .cluster = cluster,
                .last = LUO_NEW_N(arena, int32_t, LUO_DEVICES_MAX)};
     r.failed = !r.last;
     r.table = luo_csv_open(src, luo_input_table_rates.columns, luo_input_table_rates.n, diags);
-    while (!r.failed && luo_csv_next(r.table, c))
-        if (check_row(&r, c)) add_row(&r, c);
+    while (!r.failed && luo_csv_next(r.table, cell))
+        if (check_row(&r, cell)) add_row(&r, cell);
     luo_status st = luo_csv_close(r.table);
     if (r.failed)
         st = luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
@@ -104,74 +104,77 @@ typedef struct load_table {
 } load_table;
 
 /* Rows stand in order, so a look at the last one finds a second. */
-static bool loads_in_order(const load_table *r, int64_t step, const luo_load_row *row)
+static bool loads_in_order(const load_table *table, int64_t step, const luo_load_row *row)
 {
-    if (r->n == 0 || step > r->loads[r->n - 1].step) return true;
-    if (step < r->loads[r->n - 1].step) return false;
-    const luo_load_row *last = &r->rows[r->nrows - 1];
+    if (table->n == 0 || step > table->loads[table->n - 1].step) return true;
+    if (step < table->loads[table->n - 1].step) return false;
+    const luo_load_row *last = &table->rows[table->nrows - 1];
     return row->layer > last->layer || (row->layer == last->layer && row->expert > last->expert);
 }
 
-static bool check_load(const load_table *r, int64_t step, const luo_load_row *row)
+static bool check_load(const load_table *table, int64_t step, const luo_load_row *row)
 {
-    if (!loads_in_order(r, step, row)) {
-        luo_csv_error(r->table, LUO_LO_STEP,
+    if (!loads_in_order(table, step, row)) {
+        luo_csv_error(table->table, LUO_LO_STEP,
                       "this row does not come after the one of line %d; rows stand in order of "
                       "step, layer and expert, each of them once.",
-                      r->line);
+                      table->line);
         return false;
     }
-    if (!r->model) return true;
-    if (row->layer >= r->model->layers || !luo_model_has_experts(r->model, row->layer)) {
-        luo_csv_error(r->table, LUO_LO_LAYER, "model `%s` has no layer %d with experts.",
-                      r->model->name, row->layer);
+    if (!table->model) return true;
+    if (row->layer >= table->model->layers || !luo_model_has_experts(table->model, row->layer)) {
+        luo_csv_error(table->table, LUO_LO_LAYER, "model `%s` has no layer %d with experts.",
+                      table->model->name, row->layer);
         return false;
     }
-    if (row->expert >= r->model->moe.experts) {
-        luo_csv_error(r->table, LUO_LO_EXPERT,
+    if (row->expert >= table->model->moe.experts) {
+        luo_csv_error(table->table, LUO_LO_EXPERT,
                       "expert %d is not in model `%s`; experts are 0 to %d.", row->expert,
-                      r->model->name, (int)r->model->moe.experts - 1);
+                      table->model->name, (int)table->model->moe.experts - 1);
         return false;
     }
     return true;
 }
 
 /* At the end of a layer of a step. */
-static void check_load_layer(const load_table *r)
+static void check_load_layer(const load_table *table)
 {
-    if (r->idle)
-        luo_csv_error(r->table, LUO_LO_TOKENS,
+    if (table->idle)
+        luo_csv_error(table->table, LUO_LO_TOKENS,
                       "no expert of layer %d in step %lld, whose rows end at line %d, has tokens; "
                       "one with tokens is expected, or no row.",
-                      r->rows[r->nrows - 1].layer, (long long)r->loads[r->n - 1].step, r->line);
+                      table->rows[table->nrows - 1].layer,
+                      (long long)table->loads[table->n - 1].step, table->line);
 }
 
-static void add_load(load_table *r, int64_t step, luo_load_row row)
+static void add_load(load_table *table, int64_t step, luo_load_row row)
 {
-    const bool next_step = r->n == 0 || step != r->loads[r->n - 1].step;
-    const bool next = next_step || row.layer != r->rows[r->nrows - 1].layer;
-    if (next) check_load_layer(r);
-    if (!LUO_VEC_ROOM_IN(r->arena, r->rows, r->nrows, r->room) ||
-        (next_step && !LUO_VEC_ROOM_IN(r->arena, r->loads, r->n, r->cap))) {
-        r->failed = true;
+    const bool next_step = table->n == 0 || step != table->loads[table->n - 1].step;
+    const bool next = next_step || row.layer != table->rows[table->nrows - 1].layer;
+    if (next) check_load_layer(table);
+    if (!LUO_VEC_ROOM_IN(table->arena, table->rows, table->nrows, table->room) ||
+        (next_step && !LUO_VEC_ROOM_IN(table->arena, table->loads, table->n, table->cap))) {
+        table->failed = true;
         return;
     }
-    if (next_step) r->loads[r->n++] = (luo_expert_load){.step = step};
-    r->idle = (next || r->idle) && row.tokens == 0;
-    r->rows[r->nrows++] = row;
-    r->loads[r->n - 1].nrows++;
-    r->line = luo_csv_line(r->table);
+    if (next_step) table->loads[table->n++] = (luo_expert_load){.step = step};
+    table->idle = (next || table->idle) && row.tokens == 0;
+    table->rows[table->nrows++] = row;
+    table->loads[table->n - 1].nrows++;
+    table->line = luo_csv_line(table->table);
 }
 
-static void read_loads(load_table *r)
+static void read_loads(load_table *table)
 {
-    luo_csv_cell c[LUO_LO_N];
-    while (!r->failed && luo_csv_next(r->table, c)) {
-        const luo_load_row row = {(int32_t)c[LUO_LO_LAYER].whole, (int32_t)c[LUO_LO_EXPERT].whole,
-                                  (uint32_t)c[LUO_LO_TOKENS].whole};
-        if (check_load(r, c[LUO_LO_STEP].whole, &row)) add_load(r, c[LUO_LO_STEP].whole, row);
+    luo_csv_cell cell[LUO_LO_N];
+    while (!table->failed && luo_csv_next(table->table, cell)) {
+        const luo_load_row row = {(int32_t)cell[LUO_LO_LAYER].whole,
+                                  (int32_t)cell[LUO_LO_EXPERT].whole,
+                                  (uint32_t)cell[LUO_LO_TOKENS].whole};
+        if (check_load(table, cell[LUO_LO_STEP].whole, &row))
+            add_load(table, cell[LUO_LO_STEP].whole, row);
     }
-    check_load_layer(r);
+    check_load_layer(table);
 }
 
 luo_status luo_read_expert_load_text(luo_arena *arena, const luo_source *src,
@@ -211,22 +214,22 @@ luo_status luo_read_straggler(luo_arena *arena, const char *path, int32_t worker
                               luo_straggler_row **out, int64_t *n, luo_diags *diags)
 {
     const luo_input_table *table = &luo_input_table_straggler;
-    luo_csv_cell c[LUO_IT_N];
+    luo_csv_cell cell[LUO_IT_N];
     luo_straggler_row *rows = NULL;
     int64_t count = 0, cap = 0;
     bool failed = false;
     luo_csv *csv = luo_csv_open_path(path, table->columns, table->n, diags);
-    while (!failed && luo_csv_next(csv, c)) {
-        if (c[LUO_IT_WORKER].whole >= workers) {
+    while (!failed && luo_csv_next(csv, cell)) {
+        if (cell[LUO_IT_WORKER].whole >= workers) {
             luo_csv_error(csv, LUO_IT_WORKER, "worker %lld is none; workers are 0 to %d.",
-                          (long long)c[LUO_IT_WORKER].whole, workers - 1);
+                          (long long)cell[LUO_IT_WORKER].whole, workers - 1);
             continue;
         }
         failed = !LUO_VEC_ROOM_IN(arena, rows, count, cap);
         if (!failed)
             rows[count++] =
-                (luo_straggler_row){(int32_t)c[LUO_IT_WORKER].whole, c[LUO_IT_ITERATION].whole,
-                                    c[LUO_IT_SECONDS].number};
+                (luo_straggler_row){(int32_t)cell[LUO_IT_WORKER].whole,
+                                    cell[LUO_IT_ITERATION].whole, cell[LUO_IT_SECONDS].number};
     }
     const luo_status st = luo_csv_close(csv);
     if (failed)

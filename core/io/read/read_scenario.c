@@ -136,13 +136,13 @@ luo_status luo_scenario_read_model(luo_scenario_reader *reader, const luo_source
 
 static luo_status read_plan(luo_scenario_reader *reader, const luo_source *src)
 {
-    luo_plan_finding *f;
+    luo_plan_finding *finding;
     int32_t n;
     luo_doc doc = {.arena = reader->doc.arena, .src = src, .diags = reader->doc.diags};
     LUO_TRY(luo_read_plan_doc(&doc, &reader->plan));
-    const luo_status st =
-        luo_plan_check(reader->doc.arena, reader->plan, reader->model, reader->cluster, &f, &n);
-    luo_doc_report_plan(&doc, f, n, reader->doc.diags);
+    const luo_status st = luo_plan_check(reader->doc.arena, reader->plan, reader->model,
+                                         reader->cluster, &finding, &n);
+    luo_doc_report_plan(&doc, finding, n, reader->doc.diags);
     if (st == LUO_OK && reader->model && reader->cluster)
         luo_plan_settle_context(reader->plan, reader->model, reader->cluster);
     return st;
@@ -178,7 +178,7 @@ static luo_status read_lengths(luo_scenario_reader *reader, const luo_source *sr
 }
 
 /* The table that `file` names, of the kind that `kind` says. */
-static void take_table(luo_scenario_reader *reader, const luo_lengths_yaml *y,
+static void take_table(luo_scenario_reader *reader, const luo_lengths_yaml *yaml,
                        const luo_doc_node *at, const char *name, luo_lengths *out)
 {
     const luo_doc_node *file = luo_doc_get(at, "file");
@@ -189,35 +189,35 @@ static void take_table(luo_scenario_reader *reader, const luo_lengths_yaml *y,
                       luo_length_kind_name(out->kind), file->text,
                       luo_length_kind_name(reader->table.kind));
     *out = reader->table;
-    out->repeat = y->repeat;
+    out->repeat = yaml->repeat;
 }
 
 /* name: of the file, in the hash. */
-static void take_lengths(luo_scenario_reader *reader, const luo_lengths_yaml *y,
+static void take_lengths(luo_scenario_reader *reader, const luo_lengths_yaml *yaml,
                          const luo_doc_node *at, const char *name, luo_lengths *out)
 {
     const luo_doc_node *part = luo_doc_get(at, "components");
-    *out = (luo_lengths){.kind = (luo_length_kind)y->kind,
-                         .tokens = y->tokens,
-                         .low = y->low_tokens,
-                         .high = y->high_tokens,
-                         .median = y->median_tokens,
-                         .sigma = y->sigma};
-    if (luo_doc_get(at, "file")) take_table(reader, y, at, name, out);
+    *out = (luo_lengths){.kind = (luo_length_kind)yaml->kind,
+                         .tokens = yaml->tokens,
+                         .low = yaml->low_tokens,
+                         .high = yaml->high_tokens,
+                         .median = yaml->median_tokens,
+                         .sigma = yaml->sigma};
+    if (luo_doc_get(at, "file")) take_table(reader, yaml, at, name, out);
     if (!part) return;
-    luo_length_part *parts = LUO_NEW_N(reader->doc.arena, luo_length_part, y->components_count);
+    luo_length_part *parts = LUO_NEW_N(reader->doc.arena, luo_length_part, yaml->components_count);
     if (!parts) {
         luo_doc_nomem(&reader->doc);
         return;
     }
     part = part->first;
-    for (uint32_t i = 0; i < y->components_count; i++, part = part->next) {
+    for (uint32_t i = 0; i < yaml->components_count; i++, part = part->next) {
         char own[64];
         snprintf(own, sizeof own, "%s.%u", name, i);
-        parts[i].weight = y->components[i].weight;
-        take_lengths(reader, &y->components[i], part, own, &parts[i].lengths);
+        parts[i].weight = yaml->components[i].weight;
+        take_lengths(reader, &yaml->components[i], part, own, &parts[i].lengths);
     }
-    out->nparts = (int32_t)y->components_count;
+    out->nparts = (int32_t)yaml->components_count;
     out->parts = parts;
 }
 
@@ -245,8 +245,8 @@ static void needs_data(luo_scenario_reader *reader, const luo_doc_node *data, co
 static bool any_policy(const luo_scenario_reader *reader, bool of_lengths)
 {
     for (int32_t i = 0; i < reader->sc->npolicies; i++) {
-        const luo_policy *p = luo_policy_find(reader->sc->policies[i].name);
-        if (p && p->lengths == of_lengths) return true;
+        const luo_policy *policy = luo_policy_find(reader->sc->policies[i].name);
+        if (policy && policy->lengths == of_lengths) return true;
     }
     return false;
 }
@@ -258,12 +258,12 @@ static void check_even(luo_scenario_reader *reader)
     const luo_scenario *sc = reader->sc;
     const bool even = !sc->batch_tokens && (!sc->lengths || sc->lengths->kind == LUO_LENGTH_FIXED);
     for (int32_t i = 0; i < sc->npolicies && !even; i++, at = at->next) {
-        const luo_policy *p = luo_policy_find(sc->policies[i].name);
-        if (p && !p->lengths)
+        const luo_policy *policy = luo_policy_find(sc->policies[i].name);
+        if (policy && !policy->lengths)
             luo_doc_error(&reader->doc, luo_doc_get(at, "name"),
                           "policy `%s` works on batches of `sequences` with lengths of `kind` "
                           "fixed; a policy for uneven lengths is expected, such as `hydraulis`.",
-                          p->name);
+                          policy->name);
     }
 }
 
@@ -325,12 +325,12 @@ static void take_checkpoint(luo_scenario_reader *reader)
 static void take_costs(luo_scenario_reader *reader)
 {
     const luo_doc_node *at = luo_doc_get(reader->doc.root, "costs");
-    const struct luo_costs_yaml *c = &reader->y->costs;
-    reader->sc->detect_fail_s = c->detect_fail_s;
-    reader->sc->process_start_s = c->process_start_s;
-    reader->sc->communicator_s = c->communicator_s;
-    reader->sc->operator_s = c->operator_s;
-    reader->sc->replacement_s = c->replacement_s;
+    const struct luo_costs_yaml *yaml = &reader->y->costs;
+    reader->sc->detect_fail_s = yaml->detect_fail_s;
+    reader->sc->process_start_s = yaml->process_start_s;
+    reader->sc->communicator_s = yaml->communicator_s;
+    reader->sc->operator_s = yaml->operator_s;
+    reader->sc->replacement_s = yaml->replacement_s;
     reader->sc->cost_default.detect_fail = !luo_doc_get(at, "detect_fail_s");
     reader->sc->cost_default.process_start = !luo_doc_get(at, "process_start_s");
     reader->sc->cost_default.communicator = !luo_doc_get(at, "communicator_s");

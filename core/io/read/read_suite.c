@@ -3,11 +3,11 @@
 #include "core/base/vec.h"
 #include "core/io/read/input_tables.h"
 
-static luo_suite_row *new_row(luo_arena *arena, luo_suite *s)
+static luo_suite_row *new_row(luo_arena *arena, luo_suite *suite)
 {
-    if (!LUO_VEC_ROOM_IN(arena, s->at, s->n, s->cap)) return NULL;
-    s->at[s->n] = (luo_suite_row){0};
-    return &s->at[s->n++];
+    if (!LUO_VEC_ROOM_IN(arena, suite->at, suite->n, suite->cap)) return NULL;
+    suite->at[suite->n] = (luo_suite_row){0};
+    return &suite->at[suite->n++];
 }
 
 static int64_t whole(const luo_csv_cell *cells, int64_t otherwise)
@@ -116,19 +116,19 @@ static bool has_columns(luo_csv *csv)
 
 luo_status luo_read_suite(luo_arena *arena, const char *path, luo_suite *out, luo_diags *diags)
 {
-    luo_csv_cell c[LUO_SU_N];
+    luo_csv_cell cell[LUO_SU_N];
     const char *name = luo_arena_strdup(arena, path);
     luo_csv *csv =
         luo_csv_open_path(path, luo_input_table_suite.columns, luo_input_table_suite.n, diags);
     bool room = name != NULL;
     const bool whole = luo_csv_has(csv, LUO_SU_ID) && has_columns(csv);
     luo_csv_forgive(csv);
-    while (room && whole && luo_csv_next(csv, c)) {
-        if (!has_answer(csv, c)) continue;
+    while (room && whole && luo_csv_next(csv, cell)) {
+        if (!has_answer(csv, cell)) continue;
         luo_suite_row *row = new_row(arena, out);
-        room = row && take_texts(arena, c, row);
+        room = row && take_texts(arena, cell, row);
         if (!room) break;
-        take_numbers(c, row);
+        take_numbers(cell, row);
         row->file = name;
         row->line = luo_csv_line(csv);
     }

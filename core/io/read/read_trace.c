@@ -77,31 +77,32 @@ static const struct {
 /* "a slowdown of at least 1"; both ends of the range for who is beyond one of them. */
 static const char *expected(luo_event_value value, double v, char *buf, size_t size)
 {
-    const luo_quantity *q = luo_quantity_at(values[value].quantity);
+    const luo_quantity *quantity = luo_quantity_at(values[value].quantity);
     if (value == LUO_VALUE_SLOWDOWN ? v < 1 : v <= 0 || v > 1)
         snprintf(buf, size, "%s", values[value].within);
     else
-        snprintf(buf, size, "a %s from %.15g to %.15g", values[value].name, q->lowest, q->highest);
+        snprintf(buf, size, "a %s from %.15g to %.15g", values[value].name, quantity->lowest,
+                 quantity->highest);
     return buf;
 }
 
 static bool check_value(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
 {
-    const luo_csv_cell *v = &cells[LUO_EV_VALUE];
+    const luo_csv_cell *cell = &cells[LUO_EV_VALUE];
     const luo_event_value value = luo_event_traits_of(kind).value;
     const char *name = values[value].name;
     char buf[80];
-    if (name && !v->given)
+    if (name && !cell->given)
         luo_csv_error(t->table, LUO_EV_VALUE, "`value` is empty; kind `%s` needs a %s.",
                       cells[LUO_EV_KIND].text, name);
-    else if (name && !luo_quantity_holds(values[value].quantity, v->number))
-        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; %s is expected.", v->text,
-                      expected(value, v->number, buf, sizeof buf));
-    else if (!name && v->given)
+    else if (name && !luo_quantity_holds(values[value].quantity, cell->number))
+        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; %s is expected.", cell->text,
+                      expected(value, cell->number, buf, sizeof buf));
+    else if (!name && cell->given)
         luo_csv_error(t->table, LUO_EV_VALUE,
                       "`value` is `%s`; kind `%s` has none, leave it "
                       "empty.",
-                      v->text, cells[LUO_EV_KIND].text);
+                      cell->text, cells[LUO_EV_KIND].text);
     else return true;
     return false;
 }
@@ -162,22 +163,22 @@ static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
     }
     const int line = luo_csv_line(t->table);
     const luo_event_value value = luo_event_traits_of(kind).value;
-    luo_event *e = &t->at[t->n++];
-    *e = (luo_event){.kind = kind,
-                     .trigger = LUO_AT_S,
-                     .cause = "",
-                     .line = line,
-                     .col = 1,
-                     .target = luo_arena_strdup(t->arena, cells[LUO_EV_TARGET].text),
-                     .id = cells[LUO_EV_ID].given
-                               ? luo_arena_strdup(t->arena, cells[LUO_EV_ID].text)
-                               : luo_arena_printf(t->arena, "%s:%d", t->file, line)};
-    e->at[0] = t->start_s + cells[LUO_EV_T].number * t->time_scale;
+    luo_event *event = &t->at[t->n++];
+    *event = (luo_event){.kind = kind,
+                         .trigger = LUO_AT_S,
+                         .cause = "",
+                         .line = line,
+                         .col = 1,
+                         .target = luo_arena_strdup(t->arena, cells[LUO_EV_TARGET].text),
+                         .id = cells[LUO_EV_ID].given
+                                   ? luo_arena_strdup(t->arena, cells[LUO_EV_ID].text)
+                                   : luo_arena_printf(t->arena, "%s:%d", t->file, line)};
+    event->at[0] = t->start_s + cells[LUO_EV_T].number * t->time_scale;
     if (cells[LUO_EV_DURATION].given)
-        e->life.duration_s = cells[LUO_EV_DURATION].number * t->time_scale;
-    if (value == LUO_VALUE_SLOWDOWN) e->slowdown = cells[LUO_EV_VALUE].number;
-    if (value == LUO_VALUE_FACTOR) e->bandwidth_factor = cells[LUO_EV_VALUE].number;
-    if (!e->target || !e->id) t->failed = true;
+        event->life.duration_s = cells[LUO_EV_DURATION].number * t->time_scale;
+    if (value == LUO_VALUE_SLOWDOWN) event->slowdown = cells[LUO_EV_VALUE].number;
+    if (value == LUO_VALUE_FACTOR) event->bandwidth_factor = cells[LUO_EV_VALUE].number;
+    if (!event->target || !event->id) t->failed = true;
 }
 
 luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
@@ -185,13 +186,13 @@ luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
                                 luo_event **out, int32_t *n, luo_diags *diags)
 {
     const char *slash = strrchr(src->name, '/');
-    luo_csv_cell c[LUO_EV_N];
+    luo_csv_cell cell[LUO_EV_N];
     trace t = {.arena = arena, .cluster = cluster, .start_s = start_s, .time_scale = time_scale,
                .file = slash ? slash + 1 : src->name};
     t.table = luo_csv_open(src, luo_input_table_events.columns, luo_input_table_events.n, diags);
-    while (!t.failed && luo_csv_next(t.table, c)) {
-        const luo_event_kind kind = row_kinds[c[LUO_EV_KIND].whole];
-        if (check_row(&t, kind, c)) add_event(&t, kind, c);
+    while (!t.failed && luo_csv_next(t.table, cell)) {
+        const luo_event_kind kind = row_kinds[cell[LUO_EV_KIND].whole];
+        if (check_row(&t, kind, cell)) add_event(&t, kind, cell);
     }
     luo_status st = luo_csv_close(t.table);
     if (t.failed)
@@ -214,16 +215,16 @@ static bool check_cause(luo_csv *csv, const luo_csv_cell *cells)
 {
     const luo_event_traits traits = luo_event_traits_of(cause_kinds[cells[LUO_CA_KIND].whole]);
     const bool none = !values[traits.value].name;
-    const luo_csv_cell *v = &cells[LUO_CA_VALUE];
+    const luo_csv_cell *cell = &cells[LUO_CA_VALUE];
     char buf[80];
     bool good = true;
-    if (none ? v->given
-             : !(v->given && luo_quantity_holds(values[traits.value].quantity, v->number))) {
-        luo_csv_error(csv, LUO_CA_VALUE, "`value` is %s%s%s; %s is expected for kind `%s`.",
-                      v->given ? "`" : "", v->given ? v->text : "empty", v->given ? "`" : "",
-                      none ? "an empty cell"
-                           : expected(traits.value, v->number, buf, sizeof buf),
-                      cells[LUO_CA_KIND].text);
+    if (none ? cell->given
+             : !(cell->given && luo_quantity_holds(values[traits.value].quantity, cell->number))) {
+        luo_csv_error(
+            csv, LUO_CA_VALUE, "`value` is %s%s%s; %s is expected for kind `%s`.",
+            cell->given ? "`" : "", cell->given ? cell->text : "empty", cell->given ? "`" : "",
+            none ? "an empty cell" : expected(traits.value, cell->number, buf, sizeof buf),
+            cells[LUO_CA_KIND].text);
         good = false;
     }
     if (cells[LUO_CA_SCOPE].whole == LUO_SCOPE_JOB && traits.loss != LUO_LOSS_GONE) {
@@ -248,25 +249,25 @@ static bool check_cause(luo_csv *csv, const luo_csv_cell *cells)
 luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **out, int32_t *n,
                            luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CA_N];
-    luo_cause *v = NULL;
+    luo_csv_cell cell[LUO_CA_N];
+    luo_cause *cause = NULL;
     int32_t count = 0, cap = 0;
     bool failed = false;
     luo_csv *csv =
         luo_csv_open(src, luo_input_table_causes.columns, luo_input_table_causes.n, diags);
-    while (!failed && luo_csv_next(csv, c)) {
-        if (!check_cause(csv, c)) continue;
-        const bool room = LUO_VEC_ROOM_IN(arena, v, count, cap);
-        const char *name = luo_arena_strdup(arena, c[LUO_CA_CAUSE].text);
+    while (!failed && luo_csv_next(csv, cell)) {
+        if (!check_cause(csv, cell)) continue;
+        const bool room = LUO_VEC_ROOM_IN(arena, cause, count, cap);
+        const char *name = luo_arena_strdup(arena, cell[LUO_CA_CAUSE].text);
         failed = !room || !name;
         if (failed) break;
-        v[count] = (luo_cause){.cause = name,
-                               .scope = (luo_scope)c[LUO_CA_SCOPE].whole,
-                               .kind = cause_kinds[c[LUO_CA_KIND].whole],
-                               .count = c[LUO_CA_COUNT].whole,
-                               .life_median_s = c[LUO_CA_MEDIAN].number,
-                               .life_sigma = c[LUO_CA_SIGMA].number,
-                               .value = c[LUO_CA_VALUE].number};
+        cause[count] = (luo_cause){.cause = name,
+                                   .scope = (luo_scope)cell[LUO_CA_SCOPE].whole,
+                                   .kind = cause_kinds[cell[LUO_CA_KIND].whole],
+                                   .count = cell[LUO_CA_COUNT].whole,
+                                   .life_median_s = cell[LUO_CA_MEDIAN].number,
+                                   .life_sigma = cell[LUO_CA_SIGMA].number,
+                                   .value = cell[LUO_CA_VALUE].number};
         count++;
     }
     luo_status st = luo_csv_close(csv);
@@ -274,7 +275,7 @@ luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **
         st = luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
                            "this process is out of memory; free some or use less.");
     if (st != LUO_OK) return st;
-    *out = v;
+    *out = cause;
     *n = count;
     return LUO_OK;
 }

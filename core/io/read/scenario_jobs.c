@@ -6,19 +6,19 @@
 #include "core/io/read/read.h"
 #include "core/io/read/scenario_reader.h"
 
-static void take_job(luo_scenario_reader *reader, luo_job_spec *spec, const luo_job_yaml *y,
+static void take_job(luo_scenario_reader *reader, luo_job_spec *spec, const luo_job_yaml *yaml,
                      const luo_doc_node *at)
 {
     const luo_doc_node *plan = luo_doc_get(at, "plan");
     const bool own = luo_doc_get(at, "steps") || luo_doc_get(at, "duration_s");
     char name[40];
-    *spec = (luo_job_spec){.name = y->name,
-                           .start_s = y->start_s,
-                           .steps = own ? y->steps : reader->y->extent.steps,
-                           .duration_s = own ? y->duration_s : reader->y->extent.duration_s};
-    if (luo_name_fault_of_run(y->name))
-        luo_doc_error(&reader->doc, luo_doc_get(at, "name"), "`name` is `%.60s`; %s.", y->name,
-                      luo_name_fault_of_run(y->name));
+    *spec = (luo_job_spec){.name = yaml->name,
+                           .start_s = yaml->start_s,
+                           .steps = own ? yaml->steps : reader->y->extent.steps,
+                           .duration_s = own ? yaml->duration_s : reader->y->extent.duration_s};
+    if (luo_name_fault_of_run(yaml->name))
+        luo_doc_error(&reader->doc, luo_doc_get(at, "name"), "`name` is `%.60s`; %s.", yaml->name,
+                      luo_name_fault_of_run(yaml->name));
     reader->model = NULL;
     snprintf(name, sizeof name, "jobs.%u.model", reader->row);
     luo_scenario_file(reader, luo_doc_get(at, "model"), "model", name, luo_scenario_read_model);

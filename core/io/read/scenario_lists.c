@@ -45,77 +45,78 @@ static void check_target(luo_scenario_reader *reader, const luo_doc_node *at, lu
 
 /* ---- events ---- */
 
-static void take_trigger(luo_event *e, const luo_event_yaml *y, const luo_doc_node *at)
+static void take_trigger(luo_event *event, const luo_event_yaml *yaml, const luo_doc_node *at)
 {
     if (given(at, "at_s")) {
-        e->trigger = LUO_AT_S;
-        e->at[0] = y->at_s;
+        event->trigger = LUO_AT_S;
+        event->at[0] = yaml->at_s;
     } else if (given(at, "at_step")) {
-        e->trigger = LUO_AT_STEP;
-        e->at[0] = (double)y->at_step;
+        event->trigger = LUO_AT_STEP;
+        event->at[0] = (double)yaml->at_step;
     } else if (given(at, "between_s")) {
-        e->trigger = LUO_BETWEEN_S;
-        memcpy(e->at, y->between_s, sizeof e->at);
+        event->trigger = LUO_BETWEEN_S;
+        memcpy(event->at, yaml->between_s, sizeof event->at);
     } else if (given(at, "between_steps")) {
-        e->trigger = LUO_BETWEEN_STEPS;
-        e->at[0] = (double)y->between_steps[0];
-        e->at[1] = (double)y->between_steps[1];
+        event->trigger = LUO_BETWEEN_STEPS;
+        event->at[0] = (double)yaml->between_steps[0];
+        event->at[1] = (double)yaml->between_steps[1];
     } else {
-        e->trigger = LUO_PER_STEP_PROBABILITY;
-        e->at[0] = y->per_step_probability;
+        event->trigger = LUO_PER_STEP_PROBABILITY;
+        event->at[0] = yaml->per_step_probability;
     }
 }
 
 /* What an event does to lengths is a number. */
-static void check_event_lengths(luo_scenario_reader *reader, const luo_event_yaml *y,
+static void check_event_lengths(luo_scenario_reader *reader, const luo_event_yaml *yaml,
                                 const luo_doc_node *at)
 {
     const luo_doc_node *lengths = luo_doc_get(at, "lengths");
-    if (lengths && y->lengths.kind != LUO_LENGTH_FIXED)
+    if (lengths && yaml->lengths.kind != LUO_LENGTH_FIXED)
         luo_doc_error(&reader->doc, luo_doc_get(lengths, "kind"),
                       "an event makes all sequences of one length; `kind` fixed is expected.");
 }
 
-static void take_event(luo_scenario_reader *reader, luo_event *e, const luo_event_yaml *y,
+static void take_event(luo_scenario_reader *reader, luo_event *event, const luo_event_yaml *yaml,
                        const luo_doc_node *at)
 {
     const luo_doc_node *target = luo_doc_get(at, "target"), *place = target ? target : at;
-    *e = (luo_event){.id = y->id,
-                     .target = or_empty(y->target),
-                     .cause = or_empty(y->cause),
-                     .kind = y->kind,
-                     .slowdown = y->slowdown,
-                     .slowdown_between = {y->slowdown_between[0], y->slowdown_between[1]},
-                     .ramp_s = y->ramp_s,
-                     .notice_s = y->notice_s,
-                     .down_s = y->down_s,
-                     .up_s = y->up_s,
-                     .bandwidth_factor = y->bandwidth_factor,
-                     .extra_latency_s = y->extra_latency_us * 1e-6,
-                     .life = {.duration_s = y->duration_s, .steps = y->duration_steps},
-                     .tokens = y->lengths.tokens,
-                     .hard = y->hard,
-                     .line = place->line,
-                     .col = place->col};
-    if (luo_event_traits_of(y->kind).value == LUO_VALUE_FACTOR && !given(at, "bandwidth_factor"))
-        e->bandwidth_factor = 1;
-    take_trigger(e, y, at);
-    check_event_lengths(reader, y, at);
-    check_target(reader, at, y->kind, false);
+    *event = (luo_event){.id = yaml->id,
+                         .target = or_empty(yaml->target),
+                         .cause = or_empty(yaml->cause),
+                         .kind = yaml->kind,
+                         .slowdown = yaml->slowdown,
+                         .slowdown_between = {yaml->slowdown_between[0], yaml->slowdown_between[1]},
+                         .ramp_s = yaml->ramp_s,
+                         .notice_s = yaml->notice_s,
+                         .down_s = yaml->down_s,
+                         .up_s = yaml->up_s,
+                         .bandwidth_factor = yaml->bandwidth_factor,
+                         .extra_latency_s = yaml->extra_latency_us * 1e-6,
+                         .life = {.duration_s = yaml->duration_s, .steps = yaml->duration_steps},
+                         .tokens = yaml->lengths.tokens,
+                         .hard = yaml->hard,
+                         .line = place->line,
+                         .col = place->col};
+    if (luo_event_traits_of(yaml->kind).value == LUO_VALUE_FACTOR && !given(at, "bandwidth_factor"))
+        event->bandwidth_factor = 1;
+    take_trigger(event, yaml, at);
+    check_event_lengths(reader, yaml, at);
+    check_target(reader, at, yaml->kind, false);
     if (reader->model && reader->model->max_sequence_tokens &&
-        e->tokens > reader->model->max_sequence_tokens)
+        event->tokens > reader->model->max_sequence_tokens)
         luo_doc_error(&reader->doc, luo_doc_get(luo_doc_get(at, "lengths"), "tokens"),
-                      "`tokens` is %lld; model `%s` takes up to %lld.", (long long)e->tokens,
+                      "`tokens` is %lld; model `%s` takes up to %lld.", (long long)event->tokens,
                       reader->model->name, (long long)reader->model->max_sequence_tokens);
 }
 
 static luo_status read_trace(luo_scenario_reader *reader, const luo_source *src)
 {
-    const luo_trace_yaml *t = &reader->y->traces[reader->row];
+    const luo_trace_yaml *yaml = &reader->y->traces[reader->row];
     luo_event *more;
     int32_t n;
-    const luo_status st = luo_read_event_trace(reader->doc.arena, src, reader->cluster, t->start_s,
-                                               t->time_scale, &more, &n, reader->doc.diags);
+    const luo_status st =
+        luo_read_event_trace(reader->doc.arena, src, reader->cluster, yaml->start_s,
+                             yaml->time_scale, &more, &n, reader->doc.diags);
     if (st != LUO_OK || n == 0) return st;
     luo_event *all =
         luo_arena_calloc(reader->doc.arena, (size_t)(reader->nevents + n), sizeof *all);
@@ -170,80 +171,85 @@ static void check_ids(luo_scenario_reader *reader)
     luo_map_free(&seen);
 }
 
-void luo_scenario_take_events(luo_scenario_reader *r)
+void luo_scenario_take_events(luo_scenario_reader *reader)
 {
-    const luo_doc_node *at = first_of(r, "events");
-    r->own_events = r->nevents = (int32_t)r->y->events_count;
-    r->events = LUO_NEW_N(r->doc.arena, luo_event, r->y->events_count);
-    if (!r->events) {
-        luo_doc_nomem(&r->doc);
+    const luo_doc_node *at = first_of(reader, "events");
+    reader->own_events = reader->nevents = (int32_t)reader->y->events_count;
+    reader->events = LUO_NEW_N(reader->doc.arena, luo_event, reader->y->events_count);
+    if (!reader->events) {
+        luo_doc_nomem(&reader->doc);
         return;
     }
-    for (int32_t i = 0; i < r->own_events; i++, at = at->next)
-        take_event(r, &r->events[i], &r->y->events[i], at);
-    take_traces(r);
-    r->sc->events = r->events;
-    r->sc->nevents = r->nevents;
-    check_ids(r);
+    for (int32_t i = 0; i < reader->own_events; i++, at = at->next)
+        take_event(reader, &reader->events[i], &reader->y->events[i], at);
+    take_traces(reader);
+    reader->sc->events = reader->events;
+    reader->sc->nevents = reader->nevents;
+    check_ids(reader);
 }
 
 /* ---- processes ---- */
 
-static luo_life take_life(const luo_event_yaml *y)
+static luo_life take_life(const luo_event_yaml *yaml)
 {
-    return (luo_life){.duration_s = y->duration_s, .dist = y->life.distribution,
-                      .mean_s = y->life.mean_s, .shape = y->life.shape,
-                      .median_s = y->life.median_s, .sigma = y->life.sigma};
+    return (luo_life){.duration_s = yaml->duration_s,
+                      .dist = yaml->life.distribution,
+                      .mean_s = yaml->life.mean_s,
+                      .shape = yaml->life.shape,
+                      .median_s = yaml->life.median_s,
+                      .sigma = yaml->life.sigma};
 }
 
 static luo_status read_causes(luo_scenario_reader *reader, const luo_source *src)
 {
-    luo_arrivals *p = (luo_arrivals *)&reader->sc->processes[reader->row];
+    luo_arrivals *arrivals = (luo_arrivals *)&reader->sc->processes[reader->row];
     luo_cause *causes;
-    LUO_TRY(luo_read_causes(reader->doc.arena, src, &causes, &p->ncauses, reader->doc.diags));
-    p->causes = causes;
+    LUO_TRY(
+        luo_read_causes(reader->doc.arena, src, &causes, &arrivals->ncauses, reader->doc.diags));
+    arrivals->causes = causes;
     return LUO_OK;
 }
 
-static void take_process(luo_scenario_reader *reader, luo_arrivals *p, const luo_event_yaml *y,
-                         const luo_doc_node *at)
+static void take_process(luo_scenario_reader *reader, luo_arrivals *arrivals,
+                         const luo_event_yaml *yaml, const luo_doc_node *at)
 {
     const luo_doc_node *target = luo_doc_get(at, "target");
-    *p = (luo_arrivals){.id = y->id,
-                       .target = or_empty(y->target),
-                       .kind = y->kind,
-                       .dist = y->distribution,
-                       .mean_s = y->mean_s,
-                       .shape = y->shape,
-                       .life = take_life(y),
-                       .slowdown = y->slowdown,
-                       .slowdown_between = {y->slowdown_between[0], y->slowdown_between[1]},
-                       .bandwidth_factor = y->bandwidth_factor,
-                       .extra_latency_s = y->extra_latency_us * 1e-6,
-                       .observed_devices = y->observed_devices,
-                       .observed_s = y->observed_s,
+    *arrivals =
+        (luo_arrivals){.id = yaml->id,
+                       .target = or_empty(yaml->target),
+                       .kind = yaml->kind,
+                       .dist = yaml->distribution,
+                       .mean_s = yaml->mean_s,
+                       .shape = yaml->shape,
+                       .life = take_life(yaml),
+                       .slowdown = yaml->slowdown,
+                       .slowdown_between = {yaml->slowdown_between[0], yaml->slowdown_between[1]},
+                       .bandwidth_factor = yaml->bandwidth_factor,
+                       .extra_latency_s = yaml->extra_latency_us * 1e-6,
+                       .observed_devices = yaml->observed_devices,
+                       .observed_s = yaml->observed_s,
                        .line = target->line,
                        .col = target->col};
-    if (luo_event_traits_of(y->kind).value == LUO_VALUE_FACTOR && !given(at, "bandwidth_factor"))
-        p->bandwidth_factor = 1;
-    check_target(reader, at, y->kind, true);
+    if (luo_event_traits_of(yaml->kind).value == LUO_VALUE_FACTOR && !given(at, "bandwidth_factor"))
+        arrivals->bandwidth_factor = 1;
+    check_target(reader, at, yaml->kind, true);
 }
 
 void luo_scenario_take_processes(luo_scenario_reader *reader)
 {
     const luo_doc_node *at = first_of(reader, "processes");
-    luo_arrivals *p = LUO_NEW_N(reader->doc.arena, luo_arrivals, reader->y->processes_count);
+    luo_arrivals *arrivals = LUO_NEW_N(reader->doc.arena, luo_arrivals, reader->y->processes_count);
     char name[32];
-    if (!p) {
+    if (!arrivals) {
         luo_doc_nomem(&reader->doc);
         return;
     }
-    reader->sc->processes = p;
+    reader->sc->processes = arrivals;
     reader->sc->nprocesses = (int32_t)reader->y->processes_count;
     for (reader->row = 0; reader->row < reader->y->processes_count; reader->row++, at = at->next) {
-        take_process(reader, &p[reader->row], &reader->y->processes[reader->row], at);
+        take_process(reader, &arrivals[reader->row], &reader->y->processes[reader->row], at);
         snprintf(name, sizeof name, "processes.%u", reader->row);
-        if (p[reader->row].kind == LUO_EVENT_CAUSES)
+        if (arrivals[reader->row].kind == LUO_EVENT_CAUSES)
             luo_scenario_file(reader, luo_doc_get(at, "file"), "causes", name, read_causes);
     }
 }
@@ -311,42 +317,42 @@ static void take_payback(luo_scenario_reader *reader, luo_policy_spec *spec, con
 }
 
 static void take_context(luo_scenario_reader *reader, luo_length_spec *spec,
-                         const luo_policy_yaml *y, const luo_doc_node *at)
+                         const luo_policy_yaml *yaml, const luo_doc_node *at)
 {
     const luo_doc_node *list = luo_doc_get(at, "context_parallel");
-    if (y->context_parallel_count > LUO_CONTEXT_SIZES) {
+    if (yaml->context_parallel_count > LUO_CONTEXT_SIZES) {
         luo_doc_error(&reader->doc, list, "`context_parallel` has %u sizes; at most %d are taken.",
-                      y->context_parallel_count, (int)LUO_CONTEXT_SIZES);
+                      yaml->context_parallel_count, (int)LUO_CONTEXT_SIZES);
         return;
     }
-    for (uint32_t k = 0; k < y->context_parallel_count; k++) {
+    for (uint32_t k = 0; k < yaml->context_parallel_count; k++) {
         for (int32_t i = 0; i < spec->ncontext; i++)
-            if (spec->context[i] == (int32_t)y->context_parallel[k])
+            if (spec->context[i] == (int32_t)yaml->context_parallel[k])
                 luo_doc_error(&reader->doc, luo_doc_nth(list, (int)k),
                               "`context_parallel` has %d twice.", spec->context[i]);
-        spec->context[spec->ncontext++] = (int32_t)y->context_parallel[k];
+        spec->context[spec->ncontext++] = (int32_t)yaml->context_parallel[k];
     }
 }
 
 static void take_lengths(luo_scenario_reader *reader, luo_length_spec *spec,
-                         const luo_policy_yaml *y, const luo_doc_node *at)
+                         const luo_policy_yaml *yaml, const luo_doc_node *at)
 {
-    spec->assign = (luo_length_assign)y->assign;
-    spec->proposals = (luo_proposals)y->proposal;
-    spec->published_dispatch = y->dispatch == 1;
-    spec->score = (luo_pack_score)y->score;
-    spec->stragglers = (luo_length_stragglers)y->stragglers;
-    if (spec->stragglers == LUO_STRAGGLERS_JOINT && strcmp(y->name, "hydraulis") != 0)
+    spec->assign = (luo_length_assign)yaml->assign;
+    spec->proposals = (luo_proposals)yaml->proposal;
+    spec->published_dispatch = yaml->dispatch == 1;
+    spec->score = (luo_pack_score)yaml->score;
+    spec->stragglers = (luo_length_stragglers)yaml->stragglers;
+    if (spec->stragglers == LUO_STRAGGLERS_JOINT && strcmp(yaml->name, "hydraulis") != 0)
         luo_doc_error(&reader->doc, luo_doc_get(at, "stragglers"),
                       "`stragglers` is `joint`, which policy `%s` does not do; `dispatch` or "
                       "`none` is expected.",
-                      y->name);
-    if (given(at, "kicks")) spec->kicks = (int32_t)y->kicks;
-    if (given(at, "max_plans")) spec->max_plans = (int32_t)y->max_plans;
-    if (given(at, "ahead")) spec->ahead = (int32_t)y->ahead;
-    if (given(at, "workers")) spec->workers = (int32_t)y->workers;
-    if (given(at, "switch_ms")) spec->switch_ms = y->switch_ms;
-    take_context(reader, spec, y, at);
+                      yaml->name);
+    if (given(at, "kicks")) spec->kicks = (int32_t)yaml->kicks;
+    if (given(at, "max_plans")) spec->max_plans = (int32_t)yaml->max_plans;
+    if (given(at, "ahead")) spec->ahead = (int32_t)yaml->ahead;
+    if (given(at, "workers")) spec->workers = (int32_t)yaml->workers;
+    if (given(at, "switch_ms")) spec->switch_ms = yaml->switch_ms;
+    take_context(reader, spec, yaml, at);
 }
 
 /* Their first plan is that of the first batch. */
@@ -380,72 +386,74 @@ static void check_servers(luo_scenario_reader *reader, const luo_training_spec *
 
 /* What is not given gives way to what is. */
 static void take_waits(luo_scenario_reader *reader, luo_training_spec *spec,
-                       const luo_training_yaml *y, const luo_doc_node *at)
+                       const luo_training_yaml *yaml, const luo_doc_node *at)
 {
     const luo_doc_node *node = luo_doc_get(at, "wait_min_s");
-    const double most = y->wait_max_s;
+    const double most = yaml->wait_max_s;
     spec->wait_max_s = most;
-    spec->wait_min_s = node ? y->wait_min_s : fmin(y->wait_min_s, most);
-    if (y->adaptive && spec->wait_min_s > most)
+    spec->wait_min_s = node ? yaml->wait_min_s : fmin(yaml->wait_min_s, most);
+    if (yaml->adaptive && spec->wait_min_s > most)
         luo_doc_error(&reader->doc, node,
                       "`wait_min_s` is %g and `wait_max_s` %g; at most as much is expected.",
                       spec->wait_min_s, most);
 }
 
-static void take_training(luo_training_spec *spec, const luo_training_yaml *y)
+static void take_training(luo_training_spec *spec, const luo_training_yaml *yaml)
 {
     *spec = (luo_training_spec){
-        .mode = (luo_training_mode)y->sync,
-        .staleness = (int32_t)y->staleness,
-        .servers = y->server_devices_count ? (int32_t)y->server_devices_count : (int32_t)y->servers,
-        .server_devices = y->server_devices_count ? y->server_devices : NULL,
-        .max_group = (int32_t)y->max_group,
-        .guard = (int32_t)y->guard,
-        .wait_s = y->wait_s,
-        .request_s = y->request_s,
-        .adaptive = y->adaptive};
+        .mode = (luo_training_mode)yaml->sync,
+        .staleness = (int32_t)yaml->staleness,
+        .servers = yaml->server_devices_count ? (int32_t)yaml->server_devices_count
+                                              : (int32_t)yaml->servers,
+        .server_devices = yaml->server_devices_count ? yaml->server_devices : NULL,
+        .max_group = (int32_t)yaml->max_group,
+        .guard = (int32_t)yaml->guard,
+        .wait_s = yaml->wait_s,
+        .request_s = yaml->request_s,
+        .adaptive = yaml->adaptive};
 }
 
 static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
-                        const luo_policy_yaml *y, const luo_doc_node *at)
+                        const luo_policy_yaml *yaml, const luo_doc_node *at)
 {
     const luo_doc_node *plan = luo_doc_get(at, "plan");
     char name[40];
-    luo_read_policy_defaults(spec, y->name);
-    if (given(at, "label")) spec->label = y->label;
+    luo_read_policy_defaults(spec, yaml->name);
+    if (given(at, "label")) spec->label = yaml->label;
     spec->line = at->line;
     spec->col = at->col;
-    if (given(at, "restart_s")) spec->restart_s = y->restart_s;
-    if (given(at, "threshold_slowdown")) spec->threshold_slowdown = y->threshold_slowdown;
-    if (given(at, "replan_gap")) spec->replan_gap = y->replan_gap;
+    if (given(at, "restart_s")) spec->restart_s = yaml->restart_s;
+    if (given(at, "threshold_slowdown")) spec->threshold_slowdown = yaml->threshold_slowdown;
+    if (given(at, "replan_gap")) spec->replan_gap = yaml->replan_gap;
     spec->payback_given = given(at, "payback_steps");
-    if (spec->payback_given) spec->payback_steps = y->payback_steps;
-    if (given(at, "payback")) take_payback(reader, spec, y->payback, luo_doc_get(at, "payback"));
-    if (given(at, "lost_batch")) spec->deals_batch = y->lost_batch == 0;
-    if (given(at, "optimizer_step")) spec->optimizer_step = (luo_optimizer_step)y->optimizer_step;
-    if (given(at, "planner_s")) spec->planner_s = y->planner_s;
+    if (spec->payback_given) spec->payback_steps = yaml->payback_steps;
+    if (given(at, "payback")) take_payback(reader, spec, yaml->payback, luo_doc_get(at, "payback"));
+    if (given(at, "lost_batch")) spec->deals_batch = yaml->lost_batch == 0;
+    if (given(at, "optimizer_step"))
+        spec->optimizer_step = (luo_optimizer_step)yaml->optimizer_step;
+    if (given(at, "planner_s")) spec->planner_s = yaml->planner_s;
     spec->planner_default = !given(at, "planner_s");
-    if (given(at, "window_steps")) spec->window_steps = (int32_t)y->window_steps;
-    if (given(at, "reentry_probes")) spec->reentry_probes = (int32_t)y->reentry_probes;
-    if (given(at, "plan_mode")) spec->plan_mode = (luo_plan_mode)y->plan_mode;
-    if (given(at, "rank")) take_rank(reader, spec, y->rank, luo_doc_get(at, "rank"));
+    if (given(at, "window_steps")) spec->window_steps = (int32_t)yaml->window_steps;
+    if (given(at, "reentry_probes")) spec->reentry_probes = (int32_t)yaml->reentry_probes;
+    if (given(at, "plan_mode")) spec->plan_mode = (luo_plan_mode)yaml->plan_mode;
+    if (given(at, "rank")) take_rank(reader, spec, yaml->rank, luo_doc_get(at, "rank"));
     if (spec->rank == LUO_RANK_EVENT) spec->top_k = 256;
-    if (given(at, "top_k")) spec->top_k = (int32_t)y->top_k;
-    spec->split2 = y->grouping == 1;
-    spec->dp_auto = y->dp == 1;
-    spec->always_switch = y->always_switch;
-    spec->planner_measured = y->planner_time == 1;
-    spec->strict_uniform = y->strict_uniform;
-    if (given(at, "planner")) spec->planner = y->planner.name;
+    if (given(at, "top_k")) spec->top_k = (int32_t)yaml->top_k;
+    spec->split2 = yaml->grouping == 1;
+    spec->dp_auto = yaml->dp == 1;
+    spec->always_switch = yaml->always_switch;
+    spec->planner_measured = yaml->planner_time == 1;
+    spec->strict_uniform = yaml->strict_uniform;
+    if (given(at, "planner")) spec->planner = yaml->planner.name;
     snprintf(name, sizeof name, "policies.%u.plan", reader->row);
     if (plan && *plan->text) spec->plan = luo_scenario_take_plan(reader, plan, name);
-    take_lengths(reader, &spec->lengths, y, at);
+    take_lengths(reader, &spec->lengths, yaml, at);
     if (given(at, "training")) {
-        take_training(&spec->training, &y->training);
-        take_waits(reader, &spec->training, &y->training, luo_doc_get(at, "training"));
+        take_training(&spec->training, &yaml->training);
+        take_waits(reader, &spec->training, &yaml->training, luo_doc_get(at, "training"));
         check_servers(reader, &spec->training, luo_doc_get(at, "training"));
     }
-    check_own_plans(reader, y->name, at);
+    check_own_plans(reader, yaml->name, at);
 }
 
 static void check_labels(luo_scenario_reader *reader)

@@ -30,8 +30,8 @@ typedef luo_status luo_scenario_read_fn(luo_scenario_reader *r, const luo_source
 bool luo_scenario_file(luo_scenario_reader *reader, const luo_doc_node *node, const char *what,
                        const char *name, luo_scenario_read_fn *fn);
 
-/* The lists of the file into r->sc (scenario_lists.c). Pre: the file passed its checks. */
-void luo_scenario_take_events(luo_scenario_reader *r);
+/* The lists of the file into reader->sc (scenario_lists.c). Pre: the file passed its checks. */
+void luo_scenario_take_events(luo_scenario_reader *reader);
 void luo_scenario_take_processes(luo_scenario_reader *reader);
 void luo_scenario_take_policies(luo_scenario_reader *reader);
 /* The same of `jobs`, with the policies that run them (scenario_jobs.c). */

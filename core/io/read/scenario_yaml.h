@@ -138,5 +138,5 @@ typedef struct luo_named_hash {
 } luo_named_hash;
 luo_status luo_scenario_canonical(luo_str *text, const luo_scenario *sc,
                                   const luo_named_hash *files, int32_t n, int32_t own_events,
-                                  const luo_scenario_yaml *y);
+                                  const luo_scenario_yaml *yaml);
 #endif

@@ -13,6 +13,6 @@ luo_status luo_recorded_read(const char *path, const luo_range *ranges, int32_t 
 
 /* Appends the k-th step of a replay with these times (D x N) as such a file, a comment
  * before it that says `says`, with its #. */
-void luo_recorded_print(luo_str *text, const luo_replay *r, int32_t k, const double *start_s,
+void luo_recorded_print(luo_str *text, const luo_replay *replay, int32_t k, const double *start_s,
                         const double *duration_s, const char *says);
 #endif

@@ -32,7 +32,7 @@ static luo_status add_manifest(convert_job *job)
 /* A cell of steps.csv; one that is not known stays empty. */
 static void put_cell(luo_str *text, const recorded_run *run, int64_t i, double start_s, int32_t c)
 {
-    const recorded_iteration *x = &run->at[i];
+    const recorded_iteration *iteration = &run->at[i];
     switch (c) {
     case LUO_COL_STEPS_step:
         luo_str_addi(text, i);
@@ -45,11 +45,11 @@ static void put_cell(luo_str *text, const recorded_run *run, int64_t i, double s
         luo_table_print_fixed(text, start_s, 9);
         break;
     case LUO_COL_STEPS_t_end_s:
-        luo_table_print_fixed(text, start_s + x->step_s, 9);
+        luo_table_print_fixed(text, start_s + iteration->step_s, 9);
         break;
     case LUO_COL_STEPS_step_s:
     case LUO_COL_STEPS_wall_s:
-        luo_table_print_fixed(text, x->step_s, 9);
+        luo_table_print_fixed(text, iteration->step_s, 9);
         break;
     case LUO_COL_STEPS_sequences:
         luo_str_addi(text, run->sequences);
@@ -58,17 +58,17 @@ static void put_cell(luo_str *text, const recorded_run *run, int64_t i, double s
         luo_str_addi(text, run->tokens);
         break;
     case LUO_COL_STEPS_tokens_per_s:
-        luo_table_print_fixed(text, (double)run->tokens / x->step_s, 3);
+        luo_table_print_fixed(text, (double)run->tokens / iteration->step_s, 3);
         break;
     case LUO_COL_STEPS_devices_used:
     case LUO_COL_STEPS_devices_up:
         luo_str_addi(text, run->devices);
         break;
     case LUO_COL_STEPS_loss:
-        if (isfinite(x->loss)) luo_str_addf(text, "%.12g", x->loss);
+        if (isfinite(iteration->loss)) luo_str_addf(text, "%.12g", iteration->loss);
         break;
     case LUO_COL_STEPS_grad_norm:
-        if (isfinite(x->grad_norm)) luo_str_addf(text, "%.12g", x->grad_norm);
+        if (isfinite(iteration->grad_norm)) luo_str_addf(text, "%.12g", iteration->grad_norm);
         break;
     case LUO_COL_STEPS_steps:
         luo_str_addi(text, 1);

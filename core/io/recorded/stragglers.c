@@ -245,21 +245,21 @@ static const luo_csv_column columns[COLUMNS] = {
 
 static luo_status read_table(recorded *r)
 {
-    luo_csv_cell c[COLUMNS];
+    luo_csv_cell cell[COLUMNS];
     luo_status st = LUO_OK;
     luo_csv *csv = luo_csv_open_foreign(r->job->opts->source, columns, COLUMNS, r->job->diags);
     while (st == LUO_OK && !luo_diags_full(r->job->diags, r->job->opts->source) &&
-           luo_csv_next(csv, c)) {
-        op one = {.step = c[STEP].whole,
-                  .chunk = c[CHUNK].whole,
-                  .micro_batch = c[MICRO_BATCH].whole,
-                  .order = c[ORDER].whole,
-                  .pipeline = (int32_t)c[PIPELINE].whole,
-                  .stage = (int32_t)c[STAGE].whole,
-                  .lane = lane_of(r->job, c[LANE].text),
-                  .name = luo_arena_strdup(r->job->arena, c[NAME].text),
-                  .start_us = c[START].number,
-                  .duration_us = c[DURATION].number};
+           luo_csv_next(csv, cell)) {
+        op one = {.step = cell[STEP].whole,
+                  .chunk = cell[CHUNK].whole,
+                  .micro_batch = cell[MICRO_BATCH].whole,
+                  .order = cell[ORDER].whole,
+                  .pipeline = (int32_t)cell[PIPELINE].whole,
+                  .stage = (int32_t)cell[STAGE].whole,
+                  .lane = lane_of(r->job, cell[LANE].text),
+                  .name = luo_arena_strdup(r->job->arena, cell[NAME].text),
+                  .start_us = cell[START].number,
+                  .duration_us = cell[DURATION].number};
         st = one.lane && one.name ? add_op(r, one) : convert_nomem(r->job);
     }
     const luo_status closed = luo_csv_close(csv);
@@ -372,33 +372,33 @@ static bool has_op(const recorded *r, const char *name)
 
 static luo_status write_plan(recorded *r)
 {
-    convert_training t = {.devices = r->dp * r->pp * r->tp * r->dsp,
-                          .tp = r->tp,
-                          .pp = r->pp,
-                          .cp = r->dsp,
-                          .dp = r->dp,
-                          .micro_batch = 1,
-                          .micro_batches = count_micro_batches(r),
-                          .chunks = r->vpp,
-                          .zero = has_op(r, "params-all-gather"),
-                          .dtype = LUO_BF16};
+    convert_training training = {.devices = r->dp * r->pp * r->tp * r->dsp,
+                                 .tp = r->tp,
+                                 .pp = r->pp,
+                                 .cp = r->dsp,
+                                 .dp = r->dp,
+                                 .micro_batch = 1,
+                                 .micro_batches = count_micro_batches(r),
+                                 .chunks = r->vpp,
+                                 .zero = has_op(r, "params-all-gather"),
+                                 .dtype = LUO_BF16};
     bool given;
-    if (t.micro_batches < 1)
+    if (training.micro_batches < 1)
         return convert_error(r->job, 0, 0,
                              "stage 0 of pipeline 0 has no `forward-compute` in its first step.");
-    t.global_batch = t.micro_batches * t.dp;
-    LUO_TRY(convert_network_given(r->job, &t, &given));
+    training.global_batch = training.micro_batches * training.dp;
+    LUO_TRY(convert_network_given(r->job, &training, &given));
     if (!given) {
-        t.network.layers = r->pp * r->vpp;
+        training.network.layers = r->pp * r->vpp;
         convert_note(
             r->job, LUO_NOTE,
             "it does not say which network it is: the plan has one layer in each chunk of a "
             "stage (--model).");
     }
-    if (!t.sequence_tokens)
-        t.sequence_tokens =
-            convert_sequence(r->job, given ? t.network.max_sequence_tokens : INT64_MAX);
-    return convert_plan_file(r->job, &t);
+    if (!training.sequence_tokens)
+        training.sequence_tokens =
+            convert_sequence(r->job, given ? training.network.max_sequence_tokens : INT64_MAX);
+    return convert_plan_file(r->job, &training);
 }
 
 static int by_value(const void *a, const void *b)

@@ -59,19 +59,19 @@ static luo_status put_rate(luo_arena *arena, const luo_result *run, double width
 static luo_status put_events(luo_arena *arena, const luo_result *run, luo_jsonw *json,
                              luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_jsonw_open(json, "events", '[');
     luo_csv *csv = luo_result_has(run->dir, luo_table_def_at(LUO_TABLE_EVENTS)->file)
                        ? luo_result_table(arena, run->dir, LUO_TABLE_EVENTS, diags)
                        : NULL;
     const bool there = csv != NULL;
-    while (csv && luo_csv_next(csv, c)) {
-        const char *text = luo_arena_printf(
-            arena, "%s %s: %s %s %s", c[LUO_COL_EVENTS_id].text, c[LUO_COL_EVENTS_phase].text,
-            c[LUO_COL_EVENTS_kind].text, c[LUO_COL_EVENTS_target].text,
-            c[LUO_COL_EVENTS_detail].text);
+    while (csv && luo_csv_next(csv, cell)) {
+        const char *text =
+            luo_arena_printf(arena, "%s %s: %s %s %s", cell[LUO_COL_EVENTS_id].text,
+                             cell[LUO_COL_EVENTS_phase].text, cell[LUO_COL_EVENTS_kind].text,
+                             cell[LUO_COL_EVENTS_target].text, cell[LUO_COL_EVENTS_detail].text);
         luo_jsonw_open(json, NULL, '[');
-        luo_jsonw_num(json, NULL, c[LUO_COL_EVENTS_t_s].number, 3);
+        luo_jsonw_num(json, NULL, cell[LUO_COL_EVENTS_t_s].number, 3);
         luo_jsonw_text(json, NULL, text ? luo_result_shown(arena, text) : "");
         luo_jsonw_close(json);
     }
@@ -100,7 +100,7 @@ static void close_link(luo_jsonw *json)
 static luo_status put_links(luo_arena *arena, const luo_result *run, luo_jsonw *json,
                             luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     const char *name = NULL;
     bool ok = true;
     luo_jsonw_open(json, "links", '[');
@@ -109,19 +109,19 @@ static luo_status put_links(luo_arena *arena, const luo_result *run, luo_jsonw *
             ? luo_result_table(arena, run->dir, LUO_TABLE_LINK_WINDOWS, diags)
             : NULL;
     const bool there = csv != NULL;
-    while (csv && luo_csv_next(csv, c)) {
-        const char *link = luo_result_shown(arena, c[LUO_COL_LINK_WINDOWS_link].text);
+    while (csv && luo_csv_next(csv, cell)) {
+        const char *link = luo_result_shown(arena, cell[LUO_COL_LINK_WINDOWS_link].text);
         if (!name || strcmp(name, link) != 0) {
             if (name) close_link(json);
-            open_link(json, link, luo_result_shown(arena, c[LUO_COL_LINK_WINDOWS_class].text));
+            open_link(json, link, luo_result_shown(arena, cell[LUO_COL_LINK_WINDOWS_class].text));
             name = luo_arena_strdup(arena, link);
             ok = name != NULL;
             if (!ok) break;
         }
-        const luo_csv_cell *ratio = &c[LUO_COL_LINK_WINDOWS_utilisation_ratio];
-        luo_jsonw_num(json, NULL, c[LUO_COL_LINK_WINDOWS_t_start_s].number, 9);
-        luo_jsonw_num(json, NULL, c[LUO_COL_LINK_WINDOWS_t_end_s].number, 9);
-        luo_jsonw_int(json, NULL, c[LUO_COL_LINK_WINDOWS_bytes].whole);
+        const luo_csv_cell *ratio = &cell[LUO_COL_LINK_WINDOWS_utilisation_ratio];
+        luo_jsonw_num(json, NULL, cell[LUO_COL_LINK_WINDOWS_t_start_s].number, 9);
+        luo_jsonw_num(json, NULL, cell[LUO_COL_LINK_WINDOWS_t_end_s].number, 9);
+        luo_jsonw_int(json, NULL, cell[LUO_COL_LINK_WINDOWS_bytes].whole);
         luo_jsonw_num(json, NULL, ratio->given ? ratio->number : NAN, 6);
     }
     if (name) close_link(json);

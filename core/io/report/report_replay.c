@@ -66,20 +66,20 @@ static double number_of(const luo_csv_cell *cell)
 
 static luo_status read_causes(report_page *page, const char *dir, causes *out)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_csv *csv = luo_result_table(page->arena, dir, LUO_TABLE_ATTRIBUTION, page->diags);
     bool ok = true;
-    while (ok && csv && luo_csv_next(csv, c)) {
+    while (ok && csv && luo_csv_next(csv, cell)) {
         ok = LUO_VEC_ROOM_IN(page->arena, out->at, out->n, out->cap);
         if (!ok) break;
         cause *one = &out->at[out->n];
-        *one = (cause){.by = luo_arena_strdup(page->arena, c[LUO_COL_ATTRIBUTION_by].text),
-                       .op = luo_arena_strdup(page->arena, c[LUO_COL_ATTRIBUTION_op].text),
-                       .stage = whole_of(&c[LUO_COL_ATTRIBUTION_stage]),
-                       .pipeline = whole_of(&c[LUO_COL_ATTRIBUTION_pipeline]),
-                       .micro_batch = whole_of(&c[LUO_COL_ATTRIBUTION_micro_batch]),
-                       .slowdown = number_of(&c[LUO_COL_ATTRIBUTION_slowdown]),
-                       .recovered_ratio = number_of(&c[LUO_COL_ATTRIBUTION_recovered_ratio]),
+        *one = (cause){.by = luo_arena_strdup(page->arena, cell[LUO_COL_ATTRIBUTION_by].text),
+                       .op = luo_arena_strdup(page->arena, cell[LUO_COL_ATTRIBUTION_op].text),
+                       .stage = whole_of(&cell[LUO_COL_ATTRIBUTION_stage]),
+                       .pipeline = whole_of(&cell[LUO_COL_ATTRIBUTION_pipeline]),
+                       .micro_batch = whole_of(&cell[LUO_COL_ATTRIBUTION_micro_batch]),
+                       .slowdown = number_of(&cell[LUO_COL_ATTRIBUTION_slowdown]),
+                       .recovered_ratio = number_of(&cell[LUO_COL_ATTRIBUTION_recovered_ratio]),
                        .row = out->n++};
         ok = one->by && one->op;
     }
@@ -185,19 +185,19 @@ static luo_status put_steps(report_page *page, const char *dir)
         {"recorded", "s", "latest end less earliest start of its records", false},
         {"predicted", "s", "replayed with its recorded durations", false},
         {"error", "%", "predicted over recorded, less 1", false}};
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     int64_t n = 0;
     luo_csv *csv = luo_result_table(page->arena, dir, LUO_TABLE_COMPARE_STEPS, page->diags);
     luo_report_put(page, "<section id=\"steps\">\n<h2>Steps</h2>\n<table class=\"sorts\">\n");
     luo_report_put_titles(page, columns, 4);
     luo_report_put(page, "<tbody>\n");
-    while (csv && luo_csv_next(csv, c)) {
+    while (csv && luo_csv_next(csv, cell)) {
         if (n++ >= LUO_REPORT_ROWS) continue;
         luo_report_put(page, "<tr>");
-        luo_report_put_number(page, (double)c[LUO_COL_COMPARE_STEPS_step].whole, 0);
-        luo_report_put_number(page, number_of(&c[LUO_COL_COMPARE_STEPS_reference_s]), 6);
-        luo_report_put_number(page, number_of(&c[LUO_COL_COMPARE_STEPS_other_s]), 6);
-        luo_report_put_number(page, 100 * number_of(&c[LUO_COL_COMPARE_STEPS_error_ratio]), 3);
+        luo_report_put_number(page, (double)cell[LUO_COL_COMPARE_STEPS_step].whole, 0);
+        luo_report_put_number(page, number_of(&cell[LUO_COL_COMPARE_STEPS_reference_s]), 6);
+        luo_report_put_number(page, number_of(&cell[LUO_COL_COMPARE_STEPS_other_s]), 6);
+        luo_report_put_number(page, 100 * number_of(&cell[LUO_COL_COMPARE_STEPS_error_ratio]), 3);
         luo_report_put(page, "</tr>\n");
     }
     luo_report_put(page, "</tbody>\n</table>\n");

@@ -38,17 +38,17 @@ void luo_report_base64(luo_str *page, const char *bytes, size_t n)
 luo_status luo_report_pack(luo_str *packed, const char *bytes, size_t n, luo_err *err)
 {
     enum { GZIP = 16 + MAX_WBITS, LEVEL = 6, MEMORY = 8 };
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)bytes, .avail_in = (uInt)n};
-    if (n > UINT32_MAX / 2 || deflateInit2(&z, LEVEL, Z_DEFLATED, GZIP, MEMORY,
-                                           Z_DEFAULT_STRATEGY) != Z_OK)
+    z_stream stream = {.next_in = (Bytef *)(uintptr_t)bytes, .avail_in = (uInt)n};
+    if (n > UINT32_MAX / 2 ||
+        deflateInit2(&stream, LEVEL, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
         return luo_err_nomem(err);
-    const uLong most = deflateBound(&z, (uLong)n);
+    const uLong most = deflateBound(&stream, (uLong)n);
     char *out = malloc(most);
-    z.next_out = (Bytef *)out;
-    z.avail_out = (uInt)most;
-    const bool done = out && deflate(&z, Z_FINISH) == Z_STREAM_END;
-    if (done) luo_str_addn(packed, out, z.total_out);
-    deflateEnd(&z);
+    stream.next_out = (Bytef *)out;
+    stream.avail_out = (uInt)most;
+    const bool done = out && deflate(&stream, Z_FINISH) == Z_STREAM_END;
+    if (done) luo_str_addn(packed, out, stream.total_out);
+    deflateEnd(&stream);
     free(out);
     return done && !packed->failed ? LUO_OK : luo_err_nomem(err);
 }

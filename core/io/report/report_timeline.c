@@ -54,16 +54,16 @@ static int32_t word_of(words *w, const char *text)
     }
 }
 
-static int32_t row_of(timeline *t, const luo_csv_cell *c)
+static int32_t row_of(timeline *t, const luo_csv_cell *cell)
 {
-    int64_t *slot = luo_map_at(&t->row_of, (uint64_t)c[LUO_COL_OPS_device].whole, -1);
+    int64_t *slot = luo_map_at(&t->row_of, (uint64_t)cell[LUO_COL_OPS_device].whole, -1);
     if (!slot) return -1;
     if (*slot >= 0) return (int32_t)*slot;
     if (!LUO_VEC_ROOM(t->row, t->nrows, t->cap_rows)) return -1;
-    const luo_csv_cell *pipeline = &c[LUO_COL_OPS_pipeline], *stage = &c[LUO_COL_OPS_stage];
-    t->row[t->nrows] = (device){c[LUO_COL_OPS_device].whole,
-                                pipeline->given ? pipeline->whole : -1,
-                                stage->given ? stage->whole : -1};
+    const luo_csv_cell *pipeline = &cell[LUO_COL_OPS_pipeline], *stage = &cell[LUO_COL_OPS_stage];
+    t->row[t->nrows] =
+        (device){cell[LUO_COL_OPS_device].whole, pipeline->given ? pipeline->whole : -1,
+                 stage->given ? stage->whole : -1};
     *slot = t->nrows;
     return t->nrows++;
 }
@@ -80,20 +80,20 @@ static int32_t phase_of(timeline *t, int32_t op, const char *phase)
     return word_of(&t->phase, phase[0] == 'B' && t->forward[op] ? "recompute" : phase);
 }
 
-static bool add_slice(timeline *t, const luo_csv_cell *c)
+static bool add_slice(timeline *t, const luo_csv_cell *cell)
 {
-    slice s = {.row = row_of(t, c),
-                     .stream = word_of(&t->stream, c[LUO_COL_OPS_stream].text),
-                     .op = word_of(&t->op, c[LUO_COL_OPS_op].text),
-                     .kind = word_of(&t->kind, c[LUO_COL_OPS_kind].text),
-                     .micro_batch = c[LUO_COL_OPS_micro_batch].given
-                                        ? (int32_t)c[LUO_COL_OPS_micro_batch].whole
-                                        : -1,
-                     .start_s = c[LUO_COL_OPS_t_start_s].number,
-                     .end_s = c[LUO_COL_OPS_t_end_s].number,
-                     .bytes = c[LUO_COL_OPS_bytes].whole};
+    slice s = {.row = row_of(t, cell),
+               .stream = word_of(&t->stream, cell[LUO_COL_OPS_stream].text),
+               .op = word_of(&t->op, cell[LUO_COL_OPS_op].text),
+               .kind = word_of(&t->kind, cell[LUO_COL_OPS_kind].text),
+               .micro_batch = cell[LUO_COL_OPS_micro_batch].given
+                                  ? (int32_t)cell[LUO_COL_OPS_micro_batch].whole
+                                  : -1,
+               .start_s = cell[LUO_COL_OPS_t_start_s].number,
+               .end_s = cell[LUO_COL_OPS_t_end_s].number,
+               .bytes = cell[LUO_COL_OPS_bytes].whole};
     if (s.row < 0 || s.stream < 0 || s.op < 0 || s.kind < 0) return false;
-    s.phase = phase_of(t, s.op, c[LUO_COL_OPS_phase].text);
+    s.phase = phase_of(t, s.op, cell[LUO_COL_OPS_phase].text);
     if (s.phase < 0) return false;
     if (!LUO_VEC_ROOM(t->slice, t->nslices, t->cap_slices)) return false;
     t->slice[t->nslices++] = s;
@@ -212,14 +212,15 @@ static void put_rows(luo_jsonw *json, const timeline *t)
 
 static bool read_ops(timeline *t, luo_csv *csv, luo_jsonw *json)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     bool good = true;
-    while (good && !t->full && luo_csv_next(csv, c)) {
-        const int64_t step = c[LUO_COL_OPS_step].whole, attempt = c[LUO_COL_OPS_attempt].whole;
+    while (good && !t->full && luo_csv_next(csv, cell)) {
+        const int64_t step = cell[LUO_COL_OPS_step].whole,
+                      attempt = cell[LUO_COL_OPS_attempt].whole;
         if (step != t->step || attempt != t->attempt) good = end_step(t, json);
         t->step = step;
         t->attempt = attempt;
-        if (good && !t->full) good = add_slice(t, c);
+        if (good && !t->full) good = add_slice(t, cell);
     }
     return good && (t->full || end_step(t, json));
 }

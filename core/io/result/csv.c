@@ -162,27 +162,27 @@ static bool room_for(luo_csv *csv, size_t len)
     return true;
 }
 
-/* True: the row is in t->row. A quote left open ends with its line, not with the file. */
-static bool split(luo_csv *t, const char *line, size_t len)
+/* True: the row is in csv->row. A quote left open ends with its line, not with the file. */
+static bool split(luo_csv *csv, const char *line, size_t len)
 {
-    if (!room_for(t, len)) return false;
-    t->fields = 0;
-    t->row_len = 0;
+    if (!room_for(csv, len)) return false;
+    csv->fields = 0;
+    csv->row_len = 0;
     if (memchr(line, 0, len) || memchr(line, '\r', len)) {
-        complain(t, LUO_EPARSE, 0,
+        complain(csv, LUO_EPARSE, 0,
                  "a 0 character or a lone carriage return; text lines are "
                  "expected.");
         return false;
     }
-    const size_t got = csv_parse(&t->parser, line, len, on_field, NULL, t);
-    if (got == len && csv_fini(&t->parser, on_field, NULL, t) == 0) return true;
-    if (csv_error(&t->parser) == CSV_ENOMEM)
-        out_of_memory(t);
+    const size_t got = csv_parse(&csv->parser, line, len, on_field, NULL, csv);
+    if (got == len && csv_fini(&csv->parser, on_field, NULL, csv) == 0) return true;
+    if (csv_error(&csv->parser) == CSV_ENOMEM)
+        out_of_memory(csv);
     else
-        complain(t, LUO_EPARSE, t->fields,
+        complain(csv, LUO_EPARSE, csv->fields,
                  "a quote is open or stands within a cell; quote the "
                  "whole cell and double the quotes inside.");
-    open_parser(t);
+    open_parser(csv);
     return false;
 }
 
@@ -352,24 +352,24 @@ const char *luo_csv_unused(const luo_csv *csv, int i)
 
 static void bad_cell(luo_csv *csv, int i, const char *text)
 {
-    const luo_csv_column *c = &csv->columns[i];
+    const luo_csv_column *column = &csv->columns[i];
     char buf[128];
     luo_str words = {0};
     const char *want = buf;
     int n = 0;
-    if (c->type == LUO_CSV_WORD) {
-        while (c->words[n]) n++;
-        luo_words_expected(&words, text, c->words, n);
-        luo_csv_error(csv, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", c->name,
+    if (column->type == LUO_CSV_WORD) {
+        while (column->words[n]) n++;
+        luo_words_expected(&words, text, column->words, n);
+        luo_csv_error(csv, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", column->name,
                       text, luo_str_get(&words));
         luo_str_free(&words);
         return;
-    } else if (c->type == LUO_CSV_TEXT) {
+    } else if (column->type == LUO_CSV_TEXT) {
         const bool drives = *text && luo_utf8_valid(text, strlen(text));
         luo_csv_error(csv, i,
                       drives ? "`%s` holds %s; a text is expected."
                              : "`%s` is %s; a text is expected.",
-                      c->name,
+                      column->name,
                       !*text   ? "empty"
                       : drives ? "control characters"
                                : "not UTF-8");
@@ -377,13 +377,14 @@ static void bad_cell(luo_csv *csv, int i, const char *text)
     } else {
         double v;
         const bool number = luo_json_number_float(text, strlen(text), &v);
-        luo_say_limit(&c->limit, c->type == LUO_CSV_WHOLE, number ? v : NAN, buf, sizeof buf - 10);
-        if (c->inf) strcat(buf, " or `inf`");
+        luo_say_limit(&column->limit, column->type == LUO_CSV_WHOLE, number ? v : NAN, buf,
+                      sizeof buf - 10);
+        if (column->inf) strcat(buf, " or `inf`");
     }
     if (*text)
-        luo_csv_error(csv, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
+        luo_csv_error(csv, i, "`%s` is `%.60s`; %s is expected.", column->name, text, want);
     else
-        luo_csv_error(csv, i, "`%s` is empty; %s is expected.", c->name, want);
+        luo_csv_error(csv, i, "`%s` is empty; %s is expected.", column->name, want);
 }
 
 bool luo_csv_is_formula(const char *text)
@@ -392,24 +393,24 @@ bool luo_csv_is_formula(const char *text)
     return *text && strchr("=+-@", *text) && (text[1] || *text != '-');
 }
 
-static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *out)
+static bool take_cell(const luo_csv_column *column, const char *text, luo_csv_cell *out)
 {
     const size_t n = strlen(text);
-    switch (c->type) {
+    switch (column->type) {
     case LUO_CSV_WHOLE:
         if (!luo_json_number_whole(text, n, &out->whole)) return false;
         out->number = (double)out->whole;
-        return luo_limit_holds(&c->limit, out->number);
+        return luo_limit_holds(&column->limit, out->number);
     case LUO_CSV_NUMBER:
-        if (c->inf && strcmp(text, "inf") == 0) {
+        if (column->inf && strcmp(text, "inf") == 0) {
             out->number = INFINITY;
             return true;
         }
         return luo_json_number_float(text, n, &out->number) &&
-               luo_limit_holds(&c->limit, out->number);
+               luo_limit_holds(&column->limit, out->number);
     case LUO_CSV_WORD:
-        for (out->whole = 0; c->words[out->whole]; out->whole++)
-            if (strcmp(c->words[out->whole], text) == 0) return true;
+        for (out->whole = 0; column->words[out->whole]; out->whole++)
+            if (strcmp(column->words[out->whole], text) == 0) return true;
         return false;
     case LUO_CSV_TEXT:
         break;

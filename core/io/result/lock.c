@@ -27,10 +27,10 @@ static unsigned long long start_of(long pid)
     char path[64], text[1024];
     unsigned long long start = 0;
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    FILE *f = fopen(path, "r");
-    if (!f) return 0;
-    text[fread(text, 1, sizeof text - 1, f)] = 0;
-    fclose(f);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
     const char *at = strrchr(text, ')');
     if (at && strncmp(at, ") Z", 3) == 0) return 0;
     for (int i = 0; at && i < 20; i++) at = strchr(at + 1, ' ');
@@ -124,7 +124,7 @@ static enum verdict attempt(int fd, const char *path, owner *o)
 }
 
 /* The file outlives an exec: ranks and their launcher hold it as long as they live. */
-static luo_status take(luo_lock *l, char *path, luo_err *err)
+static luo_status take(luo_lock *lock, char *path, luo_err *err)
 {
     owner o = {0};
     for (int waited = 0;; waited += STEP_MS) {
@@ -132,7 +132,7 @@ static luo_status take(luo_lock *l, char *path, luo_err *err)
         if (fd < 0) return luo_io_err(err, "write", path);
         const enum verdict v = attempt(fd, path, &o);
         if (v == OURS) {
-            *l = (luo_lock){path, fd};
+            *lock = (luo_lock){path, fd};
             return write_owner(fd, path, err);
         }
         if (v == BROKEN) luo_io_err(err, "lock", path);
@@ -145,26 +145,26 @@ static luo_status take(luo_lock *l, char *path, luo_err *err)
     }
 }
 
-luo_status luo_lock_take(luo_lock *l, const char *dir, luo_err *err)
+luo_status luo_lock_take(luo_lock *lock, const char *dir, luo_err *err)
 {
     char *path;
-    *l = (luo_lock){0};
+    *lock = (luo_lock){0};
     if (asprintf(&path, "%s/" LUO_LOCK_FILE, dir) < 0) return luo_err_nomem(err);
-    const luo_status st = take(l, path, err);
-    if (st != LUO_OK && l->path)
-        luo_lock_give(l);
+    const luo_status st = take(lock, path, err);
+    if (st != LUO_OK && lock->path)
+        luo_lock_give(lock);
     else if (st != LUO_OK)
         free(path);
     return st;
 }
 
-void luo_lock_give(luo_lock *l)
+void luo_lock_give(luo_lock *lock)
 {
-    if (!l->path) return;
-    unlink(l->path);
-    close(l->fd);
-    free(l->path);
-    *l = (luo_lock){0};
+    if (!lock->path) return;
+    unlink(lock->path);
+    close(lock->fd);
+    free(lock->path);
+    *lock = (luo_lock){0};
 }
 
 bool luo_lock_left(const char *dir)

@@ -19,9 +19,9 @@ typedef struct luo_lock { /* all zero: holds nothing */
  * to 10 s for those it started. Processes that are started afterwards hold it, too. Errors:
  * LUO_EUSAGE a living process owns the folder, which the sentence names; LUO_EIO; LUO_ENOMEM.
  */
-luo_status luo_lock_take(luo_lock *l, const char *dir, luo_err *err);
+luo_status luo_lock_take(luo_lock *lock, const char *dir, luo_err *err);
 /* Removes the file and gives the lock back; nothing if none is held. */
-void luo_lock_give(luo_lock *l);
+void luo_lock_give(luo_lock *lock);
 /* Has a process taken the lock of this folder that is gone, with all that it started? Of one that
  * has no lock: no. */
 bool luo_lock_left(const char *dir);

@@ -69,13 +69,14 @@ static luo_status copy_input(luo_rundir *dir, int32_t k, luo_err *err)
     return st;
 }
 
-luo_status luo_rundir_config(luo_rundir *r, luo_err *err)
+luo_status luo_rundir_config(luo_rundir *rundir, luo_err *err)
 {
     luo_str dir = {0};
-    luo_str_addf(&dir, "%s/config", r->dir);
+    luo_str_addf(&dir, "%s/config", rundir->dir);
     luo_status st = dir.failed ? luo_err_nomem(err) : luo_file_make_own_dir(dir.at, err);
     luo_str_free(&dir);
-    for (int32_t k = 0; st == LUO_OK && k < r->opts.ninputs; k++) st = copy_input(r, k, err);
+    for (int32_t k = 0; st == LUO_OK && k < rundir->opts.ninputs; k++)
+        st = copy_input(rundir, k, err);
     return st;
 }
 
@@ -136,28 +137,28 @@ static void job(luo_jsonw *json, const luo_rundir_opts *opts)
 luo_status luo_rundir_manifest(const luo_rundir *dir, luo_run_state state, int exit_code,
                                luo_err *err)
 {
-    const luo_rundir_opts *o = &dir->opts;
+    const luo_rundir_opts *opts = &dir->opts;
     luo_str text = {0}, path = {0};
     luo_jsonw json = luo_jsonw_start(&text);
     luo_jsonw_open(&json, NULL, '{');
     luo_jsonw_text(&json, "schema", "luoshu.manifest/1");
     luo_jsonw_text(&json, "state", luo_run_state_name(state));
-    luo_jsonw_text(&json, "luoshu", o->version);
-    facts(&json, o->facts, o->nfacts);
+    luo_jsonw_text(&json, "luoshu", opts->version);
+    facts(&json, opts->facts, opts->nfacts);
     luo_jsonw_open(&json, "libraries", '{');
-    facts(&json, o->libraries, o->nlibraries);
+    facts(&json, opts->libraries, opts->nlibraries);
     luo_jsonw_close(&json);
-    luo_jsonw_text(&json, "backend", o->backend);
-    luo_jsonw_text(&json, "policy", o->policy);
-    job(&json, o);
-    luo_jsonw_text(&json, "scenario", o->scenario->name);
-    texts(&json, "argv", o->argv, o->argc);
-    texts(&json, "overrides", o->overrides, o->noverrides);
-    luo_jsonw_seed(&json, "seed", o->scenario->seed);
-    luo_jsonw_hash(&json, "scenario_hash", o->scenario->hash);
+    luo_jsonw_text(&json, "backend", opts->backend);
+    luo_jsonw_text(&json, "policy", opts->policy);
+    job(&json, opts);
+    luo_jsonw_text(&json, "scenario", opts->scenario->name);
+    texts(&json, "argv", opts->argv, opts->argc);
+    texts(&json, "overrides", opts->overrides, opts->noverrides);
+    luo_jsonw_seed(&json, "seed", opts->scenario->seed);
+    luo_jsonw_hash(&json, "scenario_hash", opts->scenario->hash);
     plans(&json, dir);
     inputs(&json, dir);
-    luo_jsonw_num(&json, "wall_s", o->wall_s ? o->wall_s(o->ctx) - dir->wall_open : 0, 3);
+    luo_jsonw_num(&json, "wall_s", opts->wall_s ? opts->wall_s(opts->ctx) - dir->wall_open : 0, 3);
     if (state != LUO_RUNNING) luo_jsonw_int(&json, "exit", exit_code);
     if (dir->why) luo_jsonw_text(&json, "error", dir->why);
     luo_jsonw_close(&json);

@@ -67,62 +67,63 @@ typedef struct op_ctx {
 
 enum { TEXTS = 1 << 20, TEXT_BYTES = 1 << 24 };
 
-void luo_op_texts_free(luo_op_texts *x)
+void luo_op_texts_free(luo_op_texts *texts)
 {
-    free(x->first);
-    free(x->of);
-    luo_str_free(&x->text);
-    *x = (luo_op_texts){0};
+    free(texts->first);
+    free(texts->of);
+    luo_str_free(&texts->text);
+    *texts = (luo_op_texts){0};
 }
 
 /* Steps of one program set follow each other. A set that is too large has none. */
-static void open_texts(luo_op_texts *x, const luo_programs *set)
+static void open_texts(luo_op_texts *texts, const luo_programs *set)
 {
     int64_t n = 0;
-    if (x->n == set->n && x->hash == set->hash) return;
-    luo_op_texts_free(x);
-    x->first = calloc((size_t)set->n + 1, sizeof *x->first);
-    for (int32_t i = 0; x->first && i < set->n; i++) {
-        x->first[i] = n;
+    if (texts->n == set->n && texts->hash == set->hash) return;
+    luo_op_texts_free(texts);
+    texts->first = calloc((size_t)set->n + 1, sizeof *texts->first);
+    for (int32_t i = 0; texts->first && i < set->n; i++) {
+        texts->first[i] = n;
         n += set->roles[set->at[i].role].ninstr;
     }
-    if (x->first && n <= TEXTS) x->of = calloc((size_t)n + 1, sizeof *x->of);
-    if (!x->of) return;
-    x->hash = set->hash;
-    x->n = set->n;
+    if (texts->first && n <= TEXTS) texts->of = calloc((size_t)n + 1, sizeof *texts->of);
+    if (!texts->of) return;
+    texts->hash = set->hash;
+    texts->n = set->n;
 }
 
 /* NULL: not kept. */
-static luo_op_text *text_of(op_ctx *c, const luo_program *program, const luo_instr *in)
+static luo_op_text *text_of(op_ctx *ctx, const luo_program *program, const luo_instr *in)
 {
-    luo_op_texts *x = &c->r->op_texts;
-    return x->of ? &x->of[x->first[program - c->set->at] + in->id] : NULL;
+    luo_op_texts *texts = &ctx->r->op_texts;
+    return texts->of ? &texts->of[texts->first[program - ctx->set->at] + in->id] : NULL;
 }
 
-static void keep_text(op_ctx *c, luo_op_text *o, size_t head, size_t head_end, size_t tail)
+static void keep_text(op_ctx *ctx, luo_op_text *text, size_t head, size_t head_end, size_t tail)
 {
-    luo_str *all = &c->r->op_texts.text;
-    const luo_str *row = &c->r->table[LUO_TABLE_OPS].buf;
-    if (!o || row->failed || all->len + row->len - head > TEXT_BYTES) return;
+    luo_str *all = &ctx->r->op_texts.text;
+    const luo_str *row = &ctx->r->table[LUO_TABLE_OPS].buf;
+    if (!text || row->failed || all->len + row->len - head > TEXT_BYTES) return;
     const luo_op_text made = {(uint32_t)all->len, (uint32_t)(head_end - head),
                               (uint32_t)(row->len - tail)};
     luo_str_addn(all, row->at + head, made.head);
     luo_str_addn(all, row->at + tail, made.tail);
-    if (!all->failed) *o = made;
+    if (!all->failed) *text = made;
 }
 
-static void put_cells(op_ctx *c, luo_table *table, const luo_program *program,
+static void put_cells(op_ctx *ctx, luo_table *table, const luo_program *program,
                       const luo_op_record *rec)
 {
-    const luo_role *role = &c->set->roles[program->role];
+    const luo_role *role = &ctx->set->roles[program->role];
     const luo_instr *in = &role->instr[rec->instr];
     const luo_run_task *task = &program->tasks[rec->task];
-    luo_op_text *o = text_of(c, program, in);
-    if (o && o->head) {
-        const char *at = c->r->op_texts.text.at + o->at;
-        luo_table_again(table, LUO_COL_OPS_stream, LUO_COL_OPS_micro_batch, at, o->head);
+    luo_op_text *text = text_of(ctx, program, in);
+    if (text && text->head) {
+        const char *at = ctx->r->op_texts.text.at + text->at;
+        luo_table_again(table, LUO_COL_OPS_stream, LUO_COL_OPS_micro_batch, at, text->head);
         luo_table_int_opt(table, LUO_COL_OPS_micro_batch, task->micro_batch);
-        luo_table_again(table, LUO_COL_OPS_layer, LUO_COL_OPS_t_start_s, at + o->head, o->tail);
+        luo_table_again(table, LUO_COL_OPS_layer, LUO_COL_OPS_t_start_s, at + text->head,
+                        text->tail);
         return;
     }
     const size_t head = table->buf.len + 1; /* behind the comma */
@@ -130,7 +131,7 @@ static void put_cells(op_ctx *c, luo_table *table, const luo_program *program,
     luo_table_text(table, LUO_COL_OPS_phase, luo_phase_name((luo_phase)in->phase));
     luo_table_int(table, LUO_COL_OPS_instruction, in->id);
     luo_table_text(table, LUO_COL_OPS_kind, luo_instr_kind_name((luo_instr_kind)in->kind));
-    luo_table_text(table, LUO_COL_OPS_op, in->op >= 0 ? c->set->ops[in->op].name : "");
+    luo_table_text(table, LUO_COL_OPS_op, in->op >= 0 ? ctx->set->ops[in->op].name : "");
     luo_table_int_opt(table, LUO_COL_OPS_pipeline, program->pipeline);
     luo_table_int_opt(table, LUO_COL_OPS_stage, program->stage);
     luo_table_int(table, LUO_COL_OPS_chunk, role->seg[task->seg].chunk);
@@ -138,60 +139,61 @@ static void put_cells(op_ctx *c, luo_table *table, const luo_program *program,
     luo_table_int_opt(table, LUO_COL_OPS_micro_batch, task->micro_batch);
     const size_t tail = table->buf.len + 1;
     luo_table_int_opt(table, LUO_COL_OPS_layer, in->layer);
-    put_peer(table, &c->peer, c->r->scratch, c->set, program, in);
+    put_peer(table, &ctx->peer, ctx->r->scratch, ctx->set, program, in);
     luo_table_int(table, LUO_COL_OPS_bytes, in->bytes);
     luo_table_int(table, LUO_COL_OPS_flop, in->flops);
-    keep_text(c, o, head, head_end, tail);
+    keep_text(ctx, text, head, head_end, tail);
 }
 
-static luo_status put_row(op_ctx *c, const op_row *row, luo_err *err)
+static luo_status put_row(op_ctx *ctx, const op_row *row, luo_err *err)
 {
-    luo_table *table = &c->r->table[LUO_TABLE_OPS];
-    const luo_op_record *rec = &c->result->records[row->record];
-    const size_t mark = luo_arena_mark(c->r->scratch);
-    if (!c->program || c->program->device != rec->device)
-        c->program = luo_programs_find(c->set, rec->device);
+    luo_table *table = &ctx->r->table[LUO_TABLE_OPS];
+    const luo_op_record *rec = &ctx->result->records[row->record];
+    const size_t mark = luo_arena_mark(ctx->r->scratch);
+    if (!ctx->program || ctx->program->device != rec->device)
+        ctx->program = luo_programs_find(ctx->set, rec->device);
     luo_table_int(table, LUO_COL_OPS_seq, row->seq);
-    luo_table_int(table, LUO_COL_OPS_step, c->step);
-    luo_table_int(table, LUO_COL_OPS_attempt, c->attempt);
+    luo_table_int(table, LUO_COL_OPS_step, ctx->step);
+    luo_table_int(table, LUO_COL_OPS_attempt, ctx->attempt);
     luo_table_int(table, LUO_COL_OPS_device, rec->device);
-    put_cells(c, table, c->program, rec);
-    luo_table_num(table, LUO_COL_OPS_t_start_s, c->start_s + rec->start_s);
-    luo_table_num(table, LUO_COL_OPS_t_end_s, c->start_s + rec->end_s);
+    put_cells(ctx, table, ctx->program, rec);
+    luo_table_num(table, LUO_COL_OPS_t_start_s, ctx->start_s + rec->start_s);
+    luo_table_num(table, LUO_COL_OPS_t_end_s, ctx->start_s + rec->end_s);
     luo_table_text(table, LUO_COL_OPS_status, luo_status_name(rec->status));
-    luo_arena_reset(c->r->scratch, mark);
-    return c->peer.failed ? luo_err_nomem(err) : luo_table_end(table, err);
+    luo_arena_reset(ctx->r->scratch, mark);
+    return ctx->peer.failed ? luo_err_nomem(err) : luo_table_end(table, err);
 }
 
 /* Rows of records first..n-1 in the order of the file. */
-static luo_status put_rows(op_ctx *c, int64_t n, luo_err *err)
+static luo_status put_rows(op_ctx *ctx, int64_t n, luo_err *err)
 {
     op_row *rows = malloc((size_t)n * sizeof *rows + 1);
     if (!rows) return luo_err_nomem(err);
     int64_t seq = 0;
     for (int64_t k = 0; k < n; k++) {
-        const luo_op_record *rec = &c->result->records[k];
-        const luo_program *program = luo_programs_find(c->set, rec->device);
-        if (k > 0 && rec->device != c->result->records[k - 1].device) seq = 0;
-        rows[k] =
-            (op_row){k, seq++, rec->device, c->set->roles[program->role].instr[rec->instr].stream};
+        const luo_op_record *rec = &ctx->result->records[k];
+        const luo_program *program = luo_programs_find(ctx->set, rec->device);
+        if (k > 0 && rec->device != ctx->result->records[k - 1].device) seq = 0;
+        rows[k] = (op_row){k, seq++, rec->device,
+                           ctx->set->roles[program->role].instr[rec->instr].stream};
     }
     qsort(rows, (size_t)n, sizeof *rows, in_order);
     luo_status st = LUO_OK;
-    for (int64_t k = 0; st == LUO_OK && k < n; k++) st = put_row(c, &rows[k], err);
+    for (int64_t k = 0; st == LUO_OK && k < n; k++) st = put_row(ctx, &rows[k], err);
     free(rows);
     return st;
 }
 
-static bool note_step(luo_traced *t, int64_t step)
+static bool note_step(luo_traced *traced, int64_t step)
 {
-    if (t->n > 0 && t->at[t->n - 1].hi - 1 == step) return true; /* another attempt */
-    if (t->n > 0 && t->at[t->n - 1].hi == step) {
-        t->at[t->n - 1].hi++;
+    if (traced->n > 0 && traced->at[traced->n - 1].hi - 1 == step)
+        return true; /* another attempt */
+    if (traced->n > 0 && traced->at[traced->n - 1].hi == step) {
+        traced->at[traced->n - 1].hi++;
         return true;
     }
-    if (!LUO_VEC_ROOM(t->at, t->n, t->cap)) return false;
-    t->at[t->n++] = (luo_range){(int32_t)step, (int32_t)step + 1};
+    if (!LUO_VEC_ROOM(traced->at, traced->n, traced->cap)) return false;
+    traced->at[traced->n++] = (luo_range){(int32_t)step, (int32_t)step + 1};
     return true;
 }
 
@@ -236,15 +238,15 @@ static luo_status keep_ops(luo_rundir *dir, int64_t step, int32_t attempt, doubl
                           &traced->part_of);
     if (!chosen || !first) traced->ops += n;
     if (!note_step(traced, step)) return luo_err_nomem(err);
-    op_ctx c = {.r = dir,
-                .set = set,
-                .result = result,
-                .step = step,
-                .attempt = attempt,
-                .start_s = start_s};
+    op_ctx ctx = {.r = dir,
+                  .set = set,
+                  .result = result,
+                  .step = step,
+                  .attempt = attempt,
+                  .start_s = start_s};
     open_texts(&dir->op_texts, set);
-    const luo_status st = put_rows(&c, n, err);
-    luo_str_free(&c.peer);
+    const luo_status st = put_rows(&ctx, n, err);
+    luo_str_free(&ctx.peer);
     return st;
 }
 
@@ -295,22 +297,24 @@ luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start
                                    : keep_ops(dir, step, attempt, start_s, set, result, err);
 }
 
-bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out)
+bool luo_traced_warning(const luo_traced *traced, int64_t steps, int64_t limit, luo_str *out)
 {
     enum { MANY = 16 }; /* ranges that are listed */
-    if (!t->full) return false;
+    if (!traced->full) return false;
     luo_str_add(out, "trace holds ");
-    if (t->part_of > 0)
-        luo_str_addf(out, "%d of %d devices of step %d", t->part_devices, t->part_of, t->at[0].lo);
+    if (traced->part_of > 0)
+        luo_str_addf(out, "%d of %d devices of step %d", traced->part_devices, traced->part_of,
+                     traced->at[0].lo);
     else
-        luo_str_add(out, t->n == 1 && t->at[0].hi == t->at[0].lo + 1 ? "step " : "steps ");
-    for (int32_t i = 0; t->part_of == 0 && i < t->n; i++) {
-        if (t->n > MANY && i == MANY / 2) {
-            i = t->n - MANY / 2;
+        luo_str_add(out, traced->n == 1 && traced->at[0].hi == traced->at[0].lo + 1 ? "step "
+                                                                                    : "steps ");
+    for (int32_t i = 0; traced->part_of == 0 && i < traced->n; i++) {
+        if (traced->n > MANY && i == MANY / 2) {
+            i = traced->n - MANY / 2;
             luo_str_add(out, ",..");
         }
-        luo_str_addf(out, i ? ",%d" : "%d", t->at[i].lo);
-        if (t->at[i].hi - t->at[i].lo > 1) luo_str_addf(out, "-%d", t->at[i].hi - 1);
+        luo_str_addf(out, i ? ",%d" : "%d", traced->at[i].lo);
+        if (traced->at[i].hi - traced->at[i].lo > 1) luo_str_addf(out, "-%d", traced->at[i].hi - 1);
     }
     luo_str_addf(out, " of %lld (limit %lld operations); use --trace-steps to choose.",
                  (long long)steps, (long long)limit);

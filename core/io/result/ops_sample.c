@@ -30,21 +30,21 @@ typedef struct sampler {
 /* Records are by device. */
 static bool find_spans(sampler *s)
 {
-    const luo_op_record *r = s->result->records;
+    const luo_op_record *record = s->result->records;
     const int64_t n = s->result->nrecords;
     s->span = calloc((size_t)s->set->n + 1, sizeof *s->span);
     for (int64_t k = 0, next; s->span && k < n; k = next) {
-        for (next = k + 1; next < n && r[next].device == r[k].device; next++) continue;
-        s->span[s->nspans++] =
-            (span){.first = k, .n = next - k, .program = luo_programs_find(s->set, r[k].device)};
+        for (next = k + 1; next < n && record[next].device == record[k].device; next++) continue;
+        s->span[s->nspans++] = (span){
+            .first = k, .n = next - k, .program = luo_programs_find(s->set, record[k].device)};
     }
     return s->span != NULL;
 }
 
-static uint64_t hash_stage(const sampler *s, uint64_t kind, const luo_program *p)
+static uint64_t hash_stage(const sampler *s, uint64_t kind, const luo_program *program)
 {
-    const int32_t what[] = {p->stage, p->role, p->ntask,
-                            s->dir->opts.scenario->cluster->devices[p->device].kind};
+    const int32_t what[] = {program->stage, program->role, program->ntask,
+                            s->dir->opts.scenario->cluster->devices[program->device].kind};
     return luo_hash_bytes(kind, what, sizeof what);
 }
 
@@ -57,14 +57,16 @@ static bool find_pipelines(sampler *s)
     s->pipeline = calloc((size_t)s->npipelines + 1, sizeof *s->pipeline);
     bool ok = s->pipeline != NULL;
     for (int32_t i = 0; ok && i < s->nspans; i++) {
-        const luo_program *p = s->span[i].program;
-        if (p->pipeline < 0 || p->stage < 0) continue;
-        int64_t *times = luo_map_at(&seen, (uint64_t)p->pipeline << 32 | (uint32_t)p->stage, 0);
+        const luo_program *program = s->span[i].program;
+        if (program->pipeline < 0 || program->stage < 0) continue;
+        int64_t *times =
+            luo_map_at(&seen, (uint64_t)program->pipeline << 32 | (uint32_t)program->stage, 0);
         ok = times != NULL;
         if (!ok || (*times)++ > 0) continue;
         s->span[i].of_stage = true;
-        s->pipeline[p->pipeline].n += s->span[i].n;
-        s->pipeline[p->pipeline].kind = hash_stage(s, s->pipeline[p->pipeline].kind, p);
+        s->pipeline[program->pipeline].n += s->span[i].n;
+        s->pipeline[program->pipeline].kind =
+            hash_stage(s, s->pipeline[program->pipeline].kind, program);
     }
     luo_map_free(&seen);
     return ok;

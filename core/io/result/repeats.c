@@ -178,58 +178,58 @@ struct luo_repeats {
 
 luo_repeats *luo_repeats_open(luo_arena *arena, const char *dir, luo_table_id id, luo_diags *diags)
 {
-    luo_repeats *r = LUO_NEW(arena, luo_repeats);
-    if (!r) return NULL;
-    r->id = id;
-    r->of_row = luo_arena_new(0);
-    r->csv = luo_result_table(arena, dir, id, diags);
-    return r;
+    luo_repeats *repeats = LUO_NEW(arena, luo_repeats);
+    if (!repeats) return NULL;
+    repeats->id = id;
+    repeats->of_row = luo_arena_new(0);
+    repeats->csv = luo_result_table(arena, dir, id, diags);
+    return repeats;
 }
 
 /* Steps of a row; tables without the column have one. False: told. */
-static bool count_steps(luo_repeats *r, int column)
+static bool count_steps(luo_repeats *repeats, int column)
 {
-    const luo_csv_cell *cell = &r->cells[column];
-    r->n = cell->given ? cell->whole : 1;
-    if (r->n >= 1 && r->n <= LUO_REPEATS_MOST) return true;
-    luo_csv_error(r->csv, column, "`steps` is %lld; 1 to %d is expected.", (long long)r->n,
-                  LUO_REPEATS_MOST);
+    const luo_csv_cell *cell = &repeats->cells[column];
+    repeats->n = cell->given ? cell->whole : 1;
+    if (repeats->n >= 1 && repeats->n <= LUO_REPEATS_MOST) return true;
+    luo_csv_error(repeats->csv, column, "`steps` is %lld; 1 to %d is expected.",
+                  (long long)repeats->n, LUO_REPEATS_MOST);
     return false;
 }
 
-static bool count_devices(luo_repeats *r)
+static bool count_devices(luo_repeats *repeats)
 {
-    const luo_csv_cell *cell = &r->cells[LUO_COL_MEMORY_devices];
-    const luo_csv_cell *pipelines = &r->cells[LUO_COL_MEMORY_pipelines];
+    const luo_csv_cell *cell = &repeats->cells[LUO_COL_MEMORY_devices];
+    const luo_csv_cell *pipelines = &repeats->cells[LUO_COL_MEMORY_pipelines];
     luo_err err = {0};
     int32_t *device, n;
-    r->n = 1;
-    r->device = NULL;
-    r->pipelines = pipelines->given ? pipelines->whole : 1;
+    repeats->n = 1;
+    repeats->device = NULL;
+    repeats->pipelines = pipelines->given ? pipelines->whole : 1;
     if (!cell->given) return true;
-    luo_arena_reset(r->of_row, 0);
-    if (luo_devset_parse(r->of_row, cell->text, false, LUO_DEVICES_MAX, &device, &n, &err) !=
+    luo_arena_reset(repeats->of_row, 0);
+    if (luo_devset_parse(repeats->of_row, cell->text, false, LUO_DEVICES_MAX, &device, &n, &err) !=
         LUO_OK) {
-        luo_csv_error(r->csv, LUO_COL_MEMORY_devices, "`devices` is `%.60s`: %s", cell->text,
+        luo_csv_error(repeats->csv, LUO_COL_MEMORY_devices, "`devices` is `%.60s`: %s", cell->text,
                       err.text);
         return false;
     }
-    if (r->pipelines < 1 || n == 0 || n % r->pipelines != 0) {
-        luo_csv_error(r->csv, LUO_COL_MEMORY_pipelines,
+    if (repeats->pipelines < 1 || n == 0 || n % repeats->pipelines != 0) {
+        luo_csv_error(repeats->csv, LUO_COL_MEMORY_pipelines,
                       "`pipelines` is %lld, of %d devices; a number that divides them is expected.",
-                      (long long)r->pipelines, n);
+                      (long long)repeats->pipelines, n);
         return false;
     }
-    r->n = n;
-    r->device = device;
+    repeats->n = n;
+    repeats->device = device;
     return true;
 }
 
-static bool count(luo_repeats *r)
+static bool count(luo_repeats *repeats)
 {
-    if (r->id == LUO_TABLE_STEPS) return count_steps(r, LUO_COL_STEPS_steps);
-    if (r->id == LUO_TABLE_TIMELINE) return count_steps(r, LUO_COL_TIMELINE_steps);
-    return count_devices(r);
+    if (repeats->id == LUO_TABLE_STEPS) return count_steps(repeats, LUO_COL_STEPS_steps);
+    if (repeats->id == LUO_TABLE_TIMELINE) return count_steps(repeats, LUO_COL_TIMELINE_steps);
+    return count_devices(repeats);
 }
 
 /* A file may hold any number, so the sum wraps. */
@@ -240,33 +240,34 @@ static void add_whole(luo_csv_cell *cell, int64_t more)
 }
 
 /* Where the step at hand begins and ends, among steps of equal length. */
-static void place_times(const luo_repeats *r, luo_csv_cell *start, luo_csv_cell *end)
+static void place_times(const luo_repeats *repeats, luo_csv_cell *start, luo_csv_cell *end)
 {
     const double from_s = start->number, all_s = end->number - from_s;
-    const double of = (double)r->n;
-    start->number = from_s + all_s * ((double)r->at / of);
-    if (r->at + 1 < r->n) end->number = from_s + all_s * ((double)(r->at + 1) / of);
+    const double of = (double)repeats->n;
+    start->number = from_s + all_s * ((double)repeats->at / of);
+    if (repeats->at + 1 < repeats->n)
+        end->number = from_s + all_s * ((double)(repeats->at + 1) / of);
 }
 
-static void place(const luo_repeats *r, luo_csv_cell *cells)
+static void place(const luo_repeats *repeats, luo_csv_cell *cells)
 {
-    if (r->n == 1) return;
-    if (r->id == LUO_TABLE_STEPS) {
-        add_whole(&cells[LUO_COL_STEPS_step], r->at);
-        place_times(r, &cells[LUO_COL_STEPS_t_start_s], &cells[LUO_COL_STEPS_t_end_s]);
-        cells[LUO_COL_STEPS_wall_s].number /= (double)r->n;
+    if (repeats->n == 1) return;
+    if (repeats->id == LUO_TABLE_STEPS) {
+        add_whole(&cells[LUO_COL_STEPS_step], repeats->at);
+        place_times(repeats, &cells[LUO_COL_STEPS_t_start_s], &cells[LUO_COL_STEPS_t_end_s]);
+        cells[LUO_COL_STEPS_wall_s].number /= (double)repeats->n;
         return;
     }
-    if (r->id == LUO_TABLE_TIMELINE) {
-        add_whole(&cells[LUO_COL_TIMELINE_step], r->at);
-        place_times(r, &cells[LUO_COL_TIMELINE_t_start_s], &cells[LUO_COL_TIMELINE_t_end_s]);
+    if (repeats->id == LUO_TABLE_TIMELINE) {
+        add_whole(&cells[LUO_COL_TIMELINE_step], repeats->at);
+        place_times(repeats, &cells[LUO_COL_TIMELINE_t_start_s], &cells[LUO_COL_TIMELINE_t_end_s]);
         return;
     }
     luo_csv_cell *pipeline = &cells[LUO_COL_MEMORY_pipeline];
-    cells[LUO_COL_MEMORY_device].whole = r->device[r->at];
-    cells[LUO_COL_MEMORY_device].number = r->device[r->at];
-    if (pipeline->given) add_whole(pipeline, r->at / (r->n / r->pipelines));
-    if (r->at > 0) cells[LUO_COL_MEMORY_node] = (luo_csv_cell){.text = ""};
+    cells[LUO_COL_MEMORY_device].whole = repeats->device[repeats->at];
+    cells[LUO_COL_MEMORY_device].number = repeats->device[repeats->at];
+    if (pipeline->given) add_whole(pipeline, repeats->at / (repeats->n / repeats->pipelines));
+    if (repeats->at > 0) cells[LUO_COL_MEMORY_node] = (luo_csv_cell){.text = ""};
 }
 
 bool luo_repeats_next(luo_repeats *repeats, luo_csv_cell *cells)

@@ -95,10 +95,10 @@ static bool is_ranks(const char *dir)
 static bool begins(const char *dir, const char *name, const char *line)
 {
     char path[PATH_MAX], head[HEAD + 1];
-    FILE *f = join(path, dir, name) ? fopen(path, "r") : NULL;
-    if (!f) return false;
-    const size_t n = fread(head, 1, HEAD, f);
-    fclose(f);
+    FILE *file = join(path, dir, name) ? fopen(path, "r") : NULL;
+    if (!file) return false;
+    const size_t n = fread(head, 1, HEAD, file);
+    fclose(file);
     head[n] = 0;
     if (n == 0) return true; /* killed before it had written any */
     return line ? strncmp(head, line, strlen(line)) == 0

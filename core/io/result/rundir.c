@@ -259,9 +259,9 @@ static void release(luo_rundir *dir)
     free(dir);
 }
 
-void luo_rundir_leave(luo_rundir *r)
+void luo_rundir_leave(luo_rundir *rundir)
 {
-    release(r);
+    release(rundir);
 }
 
 /* Rows that the policy of this run does not have. */
@@ -281,29 +281,31 @@ static void leave_out(const luo_rundir_opts *opts, luo_sink *sink)
 
 static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
 {
-    luo_rundir *r = calloc(1, sizeof *r);
-    if (!r) return NULL;
-    r->opts = *opts;
-    if (r->opts.ops_limit <= 0) r->opts.ops_limit = LUO_OPS_LIMIT;
-    r->log_fd = -1;
-    r->sink = functions;
-    r->sink.ctx = r;
-    leave_out(opts, &r->sink);
-    r->wall_open = r->wall_last = luo_rundir_wall(r);
-    r->dir = strdup(dir);
-    r->scratch = luo_arena_new(0);
-    r->inputs = calloc((size_t)opts->ninputs + 1, sizeof *r->inputs);
-    r->trace = luo_trace_new(opts->scenario->cluster, opts->trace_limit);
-    r->traced.hit_step = -1;
-    r->traced.hit = calloc((size_t)opts->scenario->cluster->ndevices + 1, sizeof *r->traced.hit);
-    if (!r->dir || !r->scratch || !r->inputs || !r->trace || !r->traced.hit) {
-        release(r);
+    luo_rundir *rundir = calloc(1, sizeof *rundir);
+    if (!rundir) return NULL;
+    rundir->opts = *opts;
+    if (rundir->opts.ops_limit <= 0) rundir->opts.ops_limit = LUO_OPS_LIMIT;
+    rundir->log_fd = -1;
+    rundir->sink = functions;
+    rundir->sink.ctx = rundir;
+    leave_out(opts, &rundir->sink);
+    rundir->wall_open = rundir->wall_last = luo_rundir_wall(rundir);
+    rundir->dir = strdup(dir);
+    rundir->scratch = luo_arena_new(0);
+    rundir->inputs = calloc((size_t)opts->ninputs + 1, sizeof *rundir->inputs);
+    rundir->trace = luo_trace_new(opts->scenario->cluster, opts->trace_limit);
+    rundir->traced.hit_step = -1;
+    rundir->traced.hit =
+        calloc((size_t)opts->scenario->cluster->ndevices + 1, sizeof *rundir->traced.hit);
+    if (!rundir->dir || !rundir->scratch || !rundir->inputs || !rundir->trace ||
+        !rundir->traced.hit) {
+        release(rundir);
         return NULL;
     }
     for (int32_t i = 0; i < opts->scenario->cluster->nhealth; i++)
         if (!opts->scenario->cluster->health[i].down)
-            note_hit(r, opts->scenario->cluster->health[i].target);
-    return r;
+            note_hit(rundir, opts->scenario->cluster->health[i].target);
+    return rundir;
 }
 
 static luo_status open_files(luo_rundir *dir, luo_err *err)
@@ -335,20 +337,20 @@ out:
 luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_rundir **out,
                            luo_err *err)
 {
-    luo_rundir *r = make(dir, opts);
-    if (!r) return luo_err_nomem(err);
-    const luo_status st = open_files(r, err);
+    luo_rundir *rundir = make(dir, opts);
+    if (!rundir) return luo_err_nomem(err);
+    const luo_status st = open_files(rundir, err);
     if (st == LUO_OK)
-        *out = r;
+        *out = rundir;
     else
-        release(r);
+        release(rundir);
     return st;
 }
 
 static luo_status write_trace(luo_rundir *dir, luo_err *err)
 {
     const size_t mark = luo_arena_mark(dir->scratch);
-    const luo_scenario *s = dir->opts.scenario;
+    const luo_scenario *scenario = dir->opts.scenario;
     uint64_t *plans = LUO_NEW_N(dir->scratch, uint64_t, dir->nplans);
     uint64_t *programs = LUO_NEW_N(dir->scratch, uint64_t, dir->nplans);
     luo_status st = plans && programs ? LUO_OK : luo_err_nomem(err);
@@ -356,12 +358,12 @@ static luo_status write_trace(luo_rundir *dir, luo_err *err)
         plans[i] = dir->plans[i].hash;
         programs[i] = dir->plans[i].program_hash;
     }
-    const luo_trace_head head = {.scenario = s->name,
+    const luo_trace_head head = {.scenario = scenario->name,
                                  .policy = dir->opts.policy,
                                  .backend = dir->opts.backend,
                                  .version = dir->opts.version,
-                                 .seed = s->seed,
-                                 .scenario_hash = s->hash,
+                                 .seed = scenario->seed,
+                                 .scenario_hash = scenario->hash,
                                  .nplans = dir->nplans,
                                  .plans = plans,
                                  .programs = programs};
@@ -378,24 +380,24 @@ static void keep(luo_status *first, luo_status st, luo_err *err, const luo_err *
     if (err) *err = *now;
 }
 
-luo_status luo_rundir_close(luo_rundir *r, luo_run_state state, int exit_code, luo_err *err)
+luo_status luo_rundir_close(luo_rundir *rundir, luo_run_state state, int exit_code, luo_err *err)
 {
     luo_status first = LUO_OK;
     luo_err now = {0};
-    if (!r) return LUO_OK;
-    keep(&first, luo_rundir_put_held(r, &now), err, &now);
+    if (!rundir) return LUO_OK;
+    keep(&first, luo_rundir_put_held(rundir, &now), err, &now);
     for (int i = 0; i < LUO_RUN_TABLES; i++)
-        keep(&first, luo_table_close(&r->table[i], &now), err, &now);
-    if (luo_trace_events(r->trace) > 0) keep(&first, write_trace(r, &now), err, &now);
-    if (r->log_failed) {
+        keep(&first, luo_table_close(&rundir->table[i], &now), err, &now);
+    if (luo_trace_events(rundir->trace) > 0) keep(&first, write_trace(rundir, &now), err, &now);
+    if (rundir->log_failed) {
         errno = ENOSPC;
-        keep(&first, luo_io_err(&now, "write log.txt of", r->dir), err, &now);
+        keep(&first, luo_io_err(&now, "write log.txt of", rundir->dir), err, &now);
     }
-    if (first != LUO_OK && err && !r->why) r->why = strdup(err->text);
+    if (first != LUO_OK && err && !rundir->why) rundir->why = strdup(err->text);
     keep(&first,
-         luo_rundir_manifest(r, first == LUO_OK ? state : LUO_FAILED,
+         luo_rundir_manifest(rundir, first == LUO_OK ? state : LUO_FAILED,
                              first == LUO_OK ? exit_code : luo_status_exit(first), &now),
          err, &now);
-    release(r);
+    release(rundir);
     return first;
 }

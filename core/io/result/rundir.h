@@ -48,8 +48,8 @@ typedef struct luo_rundir luo_rundir;
  * Errors: LUO_EIO; LUO_EINPUT an input cannot be read; LUO_ENOMEM. *out only on success. */
 luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_rundir **out,
                            luo_err *err);
-/* Gives r back and leaves its files as they are, state `running`: another process goes on. */
-void luo_rundir_leave(luo_rundir *r);
+/* Gives rundir back and leaves its files as they are, state `running`: another process goes on. */
+void luo_rundir_leave(luo_rundir *rundir);
 const luo_sink *luo_rundir_sink(const luo_rundir *dir);
 /* Appends a line to log.txt: `warning: TEXT`; the last error also stands in the manifest. Failure
  * to write is reported by close. */
@@ -61,6 +61,6 @@ luo_status luo_rundir_ended(const char *dir, luo_run_state state, int exit_code,
                             luo_err *err);
 /* Flushes, writes trace.json.gz when a step was traced or an event fired, replaces the manifest,
  * gives everything back. Pre: state is not running. Errors: the first one of any
- * file, LUO_EIO. r is freed in any case; NULL is fine. */
-luo_status luo_rundir_close(luo_rundir *r, luo_run_state state, int exit_code, luo_err *err);
+ * file, LUO_EIO. rundir is freed in any case; NULL is fine. */
+luo_status luo_rundir_close(luo_rundir *rundir, luo_run_state state, int exit_code, luo_err *err);
 #endif

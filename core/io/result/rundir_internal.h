@@ -67,7 +67,7 @@ struct luo_rundir {
 /* ops.c */
 luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
                           const luo_programs *set, const luo_step_result *result, luo_err *err);
-void luo_op_texts_free(luo_op_texts *x);
+void luo_op_texts_free(luo_op_texts *texts);
 /* ops_sample.c: records of some devices, into memory of their own, in their order: of those that an
  * event has just hit, and of the first of each stage of pipelines that differ (in what they run or
  * in types of devices), as far as `room` records go; of one device at least. NULL: out of memory.
@@ -76,7 +76,7 @@ luo_op_record *luo_ops_sample(const luo_rundir *dir, const luo_programs *set,
                               const luo_step_result *result, int64_t room, int32_t *n);
 /* The warning of docs/results.md#exit-codes-and-messages for traced steps; false: nothing was left
  * out. */
-bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out);
+bool luo_traced_warning(const luo_traced *traced, int64_t steps, int64_t limit, luo_str *out);
 /* totals.c */
 luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, double total_s,
                             luo_err *err);
@@ -100,7 +100,7 @@ void luo_rundir_put_parts(luo_table *table, int32_t tp_s, const luo_parts *p);
 luo_status luo_rundir_tell(void *ctx, const char *text, luo_err *err);
 luo_status luo_rundir_summary(void *ctx, const luo_run_summary *summary, luo_err *err);
 /* manifest.c */
-luo_status luo_rundir_config(luo_rundir *r, luo_err *err);
+luo_status luo_rundir_config(luo_rundir *rundir, luo_err *err);
 luo_status luo_rundir_manifest(const luo_rundir *dir, luo_run_state state, int exit_code,
                                luo_err *err);
 #endif

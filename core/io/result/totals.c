@@ -129,14 +129,14 @@ static int path_class(const luo_cluster *cluster, int32_t a, int32_t b)
 
 /* Devices of the sends of an exchange, ascending, and their worst class. */
 static int32_t exchange_devices(luo_arena *scratch, const luo_cluster *cluster,
-                                const luo_exchange *x, int32_t **dev, int *worst)
+                                const luo_exchange *exchange, int32_t **dev, int *worst)
 {
     int32_t n = 0;
-    const luo_moves *moves = x->resolution ? &x->resolution->moves : NULL;
+    const luo_moves *moves = exchange->resolution ? &exchange->resolution->moves : NULL;
     *worst = -1;
     *dev = LUO_NEW_N(scratch, int32_t, moves ? 2 * moves->n + 1 : 1);
     for (int32_t i = 0; *dev && moves && i < moves->n; i++) {
-        if (moves->at[i].kind != LUO_MOVE_SEND || moves->at[i].step != x->step) continue;
+        if (moves->at[i].kind != LUO_MOVE_SEND || moves->at[i].step != exchange->step) continue;
         const int kind = path_class(cluster, moves->at[i].dev[0], moves->at[i].dev[1]);
         if (kind > *worst) *worst = kind;
         (*dev)[n++] = moves->at[i].dev[0];
@@ -157,42 +157,43 @@ static double bus_factor(int32_t coll, int32_t n)
 }
 
 static luo_status put_comm(luo_rundir *dir, int32_t plan, const luo_programs *set,
-                           const luo_comm_use *u, luo_str *text, luo_err *err)
+                           const luo_comm_use *use, luo_str *text, luo_err *err)
 {
     luo_table *table = &dir->table[LUO_TABLE_COMM];
     const luo_cluster *cluster = dir->opts.scenario->cluster;
-    const bool p2p = u->group < 0;
+    const bool p2p = use->group < 0;
     int worst = -1;
     luo_str_clear(text);
     if (!p2p) {
-        const luo_group *group = &set->groups[u->group];
+        const luo_group *group = &set->groups[use->group];
         luo_devset_print(text, group->dev, group->n);
         for (int32_t i = 0; i < group->n; i++) { /* neighbours on the ring */
             const int kind = path_class(cluster, group->dev[i], group->dev[(i + 1) % group->n]);
             if (kind > worst) worst = kind;
         }
-    } else if (u->exchange >= 0) {
+    } else if (use->exchange >= 0) {
         int32_t *dev;
         const int32_t n =
-            exchange_devices(dir->scratch, cluster, &set->exchanges[u->exchange], &dev, &worst);
+            exchange_devices(dir->scratch, cluster, &set->exchanges[use->exchange], &dev, &worst);
         if (!dev) return luo_err_nomem(err);
         luo_devset_print(text, dev, n);
     }
-    const double algbw = u->busy_s > 0 ? (double)u->bytes / u->busy_s * 1e-9 : NAN;
+    const double algbw = use->busy_s > 0 ? (double)use->bytes / use->busy_s * 1e-9 : NAN;
     luo_table_int(table, LUO_COL_COMM_plan, plan);
     luo_table_text(table, LUO_COL_COMM_group, luo_str_get(text));
-    luo_table_text(table, LUO_COL_COMM_collective, p2p ? "p2p" : luo_coll_name((luo_coll)u->coll));
-    luo_table_text(table, LUO_COL_COMM_stream, luo_stream_name((luo_stream)u->stream));
+    luo_table_text(table, LUO_COL_COMM_collective,
+                   p2p ? "p2p" : luo_coll_name((luo_coll)use->coll));
+    luo_table_text(table, LUO_COL_COMM_stream, luo_stream_name((luo_stream)use->stream));
     luo_table_text(table, LUO_COL_COMM_class,
                    worst < 0 ? "local" : luo_link_kind_name((luo_link_kind)worst));
-    luo_table_int(table, LUO_COL_COMM_devices, u->devices);
-    luo_table_int(table, LUO_COL_COMM_calls, u->calls);
-    luo_table_int(table, LUO_COL_COMM_bytes, u->bytes);
-    luo_table_num(table, LUO_COL_COMM_busy_s, u->busy_s);
-    luo_table_num(table, LUO_COL_COMM_exposed_s, u->exposed_s);
+    luo_table_int(table, LUO_COL_COMM_devices, use->devices);
+    luo_table_int(table, LUO_COL_COMM_calls, use->calls);
+    luo_table_int(table, LUO_COL_COMM_bytes, use->bytes);
+    luo_table_num(table, LUO_COL_COMM_busy_s, use->busy_s);
+    luo_table_num(table, LUO_COL_COMM_exposed_s, use->exposed_s);
     luo_table_num(table, LUO_COL_COMM_algbw_gbytes_per_s, algbw);
     luo_table_num(table, LUO_COL_COMM_busbw_gbytes_per_s,
-                  p2p ? algbw : algbw * bus_factor(u->coll, u->devices));
+                  p2p ? algbw : algbw * bus_factor(use->coll, use->devices));
     return text->failed ? luo_err_nomem(err) : luo_table_end(table, err);
 }
 

@@ -35,49 +35,50 @@ static bool is_bound(const judge *j, const char *policy)
 /* The case of a row among those of its cell, which are the last ones; NULL: out of memory. */
 static luo_sweep_case *case_of(judge *j, const luo_sweep_row *row)
 {
-    luo_sweep_answer *a = j->out;
-    for (int64_t i = a->ncases - 1; i >= 0 && a->at[i].cell == row->cell; i--)
-        if (strcmp(a->at[i].policy, row->policy) == 0) return &a->at[i];
-    if (!LUO_VEC_ROOM_IN(j->arena, a->at, a->ncases, j->cap)) return NULL;
-    luo_sweep_case *c = &a->at[a->ncases];
-    *c = (luo_sweep_case){.cell = row->cell,
-                          .policy = row->policy,
-                          .order = a->ncases,
-                          .goodput = LUO_NEW_N(j->arena, double, j->grid->nseeds),
-                          .low = NAN,
-                          .high = NAN,
-                          .bound = is_bound(j, row->policy)};
-    for (int32_t i = 0; c->goodput && i < j->grid->nseeds; i++) c->goodput[i] = NAN;
-    a->ncases++;
-    return c->goodput ? c : NULL;
+    luo_sweep_answer *answer = j->out;
+    for (int64_t i = answer->ncases - 1; i >= 0 && answer->at[i].cell == row->cell; i--)
+        if (strcmp(answer->at[i].policy, row->policy) == 0) return &answer->at[i];
+    if (!LUO_VEC_ROOM_IN(j->arena, answer->at, answer->ncases, j->cap)) return NULL;
+    luo_sweep_case *sweep_case = &answer->at[answer->ncases];
+    *sweep_case = (luo_sweep_case){.cell = row->cell,
+                                   .policy = row->policy,
+                                   .order = answer->ncases,
+                                   .goodput = LUO_NEW_N(j->arena, double, j->grid->nseeds),
+                                   .low = NAN,
+                                   .high = NAN,
+                                   .bound = is_bound(j, row->policy)};
+    for (int32_t i = 0; sweep_case->goodput && i < j->grid->nseeds; i++)
+        sweep_case->goodput[i] = NAN;
+    answer->ncases++;
+    return sweep_case->goodput ? sweep_case : NULL;
 }
 
-static void add_row(luo_sweep_case *c, const luo_sweep_row *row)
+static void add_row(luo_sweep_case *sweep_case, const luo_sweep_row *row)
 {
-    if (row->state > c->state) c->state = row->state;
+    if (row->state > sweep_case->state) sweep_case->state = row->state;
     if (!has_goodput(row)) return;
-    c->goodput[row->seed] = row->goodput_tokens_per_s;
-    c->n++;
-    c->step_s += row->step_mean_s;
-    c->mfu += row->mfu_ratio;
-    c->lost += row->total_s > 0 ? row->lost_s / row->total_s : 0;
-    c->memory += row->peak_memory_ratio;
+    sweep_case->goodput[row->seed] = row->goodput_tokens_per_s;
+    sweep_case->n++;
+    sweep_case->step_s += row->step_mean_s;
+    sweep_case->mfu += row->mfu_ratio;
+    sweep_case->lost += row->total_s > 0 ? row->lost_s / row->total_s : 0;
+    sweep_case->memory += row->peak_memory_ratio;
     if (!isfinite(row->low_s)) return;
-    c->low = row->goodput_tokens_per_s * row->step_mean_s / row->high_s;
-    c->high = row->goodput_tokens_per_s * row->step_mean_s / row->low_s;
+    sweep_case->low = row->goodput_tokens_per_s * row->step_mean_s / row->high_s;
+    sweep_case->high = row->goodput_tokens_per_s * row->step_mean_s / row->low_s;
 }
 
-static void finish_case(luo_sweep_case *c, double *room, int32_t nseeds)
+static void finish_case(luo_sweep_case *sweep_case, double *room, int32_t nseeds)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < nseeds; i++)
-        if (isfinite(c->goodput[i])) room[n++] = c->goodput[i];
-    c->mean = luo_interval_of_mean(room, n, LEVEL);
-    c->step_s /= c->n; /* NAN without figures */
-    c->mfu /= c->n;
-    c->lost /= c->n;
-    c->memory /= c->n;
-    if (c->n != 1) c->low = c->high = NAN;
+        if (isfinite(sweep_case->goodput[i])) room[n++] = sweep_case->goodput[i];
+    sweep_case->mean = luo_interval_of_mean(room, n, LEVEL);
+    sweep_case->step_s /= sweep_case->n; /* NAN without figures */
+    sweep_case->mfu /= sweep_case->n;
+    sweep_case->lost /= sweep_case->n;
+    sweep_case->memory /= sweep_case->n;
+    if (sweep_case->n != 1) sweep_case->low = sweep_case->high = NAN;
 }
 
 static luo_status list_cases(judge *j, luo_err *err)
@@ -85,9 +86,9 @@ static luo_status list_cases(judge *j, luo_err *err)
     double *room = LUO_NEW_N(j->arena, double, j->grid->nseeds);
     if (!room) return luo_err_nomem(err);
     for (int64_t i = 0; i < j->rows->n; i++) {
-        luo_sweep_case *c = case_of(j, &j->rows->at[i]);
-        if (!c) return luo_err_nomem(err);
-        add_row(c, &j->rows->at[i]);
+        luo_sweep_case *sweep_case = case_of(j, &j->rows->at[i]);
+        if (!sweep_case) return luo_err_nomem(err);
+        add_row(sweep_case, &j->rows->at[i]);
         if (has_goodput(&j->rows->at[i])) continue;
         if (j->out->failed++ == 0) j->out->says = &j->rows->at[i];
     }
@@ -106,31 +107,31 @@ static int by_goodput(const void *a, const void *b)
 
 /* ---- the best ---- */
 
-static bool competes(const judge *j, const luo_sweep_case *c)
+static bool competes(const judge *j, const luo_sweep_case *sweep_case)
 {
-    return !c->bound && c->n == j->grid->nseeds;
+    return !sweep_case->bound && sweep_case->n == j->grid->nseeds;
 }
 
 static luo_status find_lead(judge *j, luo_err *err)
 {
-    luo_sweep_answer *a = j->out;
+    luo_sweep_answer *answer = j->out;
     double *room = LUO_NEW_N(j->arena, double, j->grid->nseeds);
     if (!room) return luo_err_nomem(err);
-    for (int64_t i = 0; i < a->ncases; i++) {
-        if (!competes(j, &a->at[i])) continue;
-        if (!a->best)
-            a->best = &a->at[i];
-        else if (a->rivals++ == 0)
-            a->next = &a->at[i];
+    for (int64_t i = 0; i < answer->ncases; i++) {
+        if (!competes(j, &answer->at[i])) continue;
+        if (!answer->best)
+            answer->best = &answer->at[i];
+        else if (answer->rivals++ == 0)
+            answer->next = &answer->at[i];
     }
-    if (!a->next) return LUO_OK;
+    if (!answer->next) return LUO_OK;
     for (int32_t i = 0; i < j->grid->nseeds; i++) {
-        room[i] = a->best->goodput[i] - a->next->goodput[i];
-        a->lead.ahead += room[i] > 0;
-        a->lead.behind += room[i] < 0;
+        room[i] = answer->best->goodput[i] - answer->next->goodput[i];
+        answer->lead.ahead += room[i] > 0;
+        answer->lead.behind += room[i] < 0;
     }
-    a->lead.difference = luo_interval_of_mean(room, j->grid->nseeds, LEVEL);
-    a->lead.against = a->next->mean.mean;
+    answer->lead.difference = luo_interval_of_mean(room, j->grid->nseeds, LEVEL);
+    answer->lead.against = answer->next->mean.mean;
     return LUO_OK;
 }
 
@@ -199,13 +200,13 @@ static luo_status weigh(judge *j, int32_t k, double mean, double total, luo_err 
 }
 
 /* The largest share first; of equal ones in the order of the keys. */
-static void order_factors(luo_sweep_answer *a)
+static void order_factors(luo_sweep_answer *answer)
 {
-    for (int32_t i = 1; i < a->nfactors; i++)
-        for (int32_t k = i; k > 0 && a->factor[k].share > a->factor[k - 1].share; k--) {
-            const luo_sweep_factor low = a->factor[k - 1];
-            a->factor[k - 1] = a->factor[k];
-            a->factor[k] = low;
+    for (int32_t i = 1; i < answer->nfactors; i++)
+        for (int32_t k = i; k > 0 && answer->factor[k].share > answer->factor[k - 1].share; k--) {
+            const luo_sweep_factor low = answer->factor[k - 1];
+            answer->factor[k - 1] = answer->factor[k];
+            answer->factor[k] = low;
         }
 }
 

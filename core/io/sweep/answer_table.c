@@ -6,64 +6,67 @@
 #include "core/base/vec.h"
 #include "core/io/sweep/sweep.h"
 
-static luo_status json_case(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_case *c,
-                            const char *name, luo_jsonw *json, luo_err *err)
+static luo_status json_case(luo_arena *arena, const luo_sweep_grid *grid,
+                            const luo_sweep_case *sweep_case, const char *name, luo_jsonw *json,
+                            luo_err *err)
 {
-    if (!c) {
+    if (!sweep_case) {
         luo_jsonw_text(json, name, NULL);
         return LUO_OK;
     }
     luo_jsonw_open(json, name, '{');
-    luo_jsonw_int(json, "cell", c->cell);
+    luo_jsonw_int(json, "cell", sweep_case->cell);
     luo_jsonw_open(json, "values", '{');
     for (int32_t k = 0; k < grid->nkeys; k++) {
-        const char *value = luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
+        const char *value =
+            luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, sweep_case->cell, k));
         if (!value) return luo_err_nomem(err);
         luo_jsonw_text(json, grid->key[k].name, value);
     }
     luo_jsonw_close(json);
-    luo_jsonw_text(json, "policy", *c->policy ? c->policy : NULL);
-    luo_jsonw_text(json, "state", luo_run_state_name(c->state));
-    luo_jsonw_int(json, "seeds", c->n);
-    luo_jsonw_num(json, "goodput_mean_tokens_per_s", c->mean.mean, 3);
-    luo_jsonw_num(json, "goodput_low95_tokens_per_s", c->mean.low, 3);
-    luo_jsonw_num(json, "goodput_high95_tokens_per_s", c->mean.high, 3);
-    luo_jsonw_num(json, "step_mean_s", c->step_s, 9);
-    luo_jsonw_num(json, "mfu_ratio", c->mfu, 6);
-    luo_jsonw_num(json, "lost_ratio", c->lost, 6);
-    luo_jsonw_num(json, "peak_memory_ratio", c->memory, 6);
+    luo_jsonw_text(json, "policy", *sweep_case->policy ? sweep_case->policy : NULL);
+    luo_jsonw_text(json, "state", luo_run_state_name(sweep_case->state));
+    luo_jsonw_int(json, "seeds", sweep_case->n);
+    luo_jsonw_num(json, "goodput_mean_tokens_per_s", sweep_case->mean.mean, 3);
+    luo_jsonw_num(json, "goodput_low95_tokens_per_s", sweep_case->mean.low, 3);
+    luo_jsonw_num(json, "goodput_high95_tokens_per_s", sweep_case->mean.high, 3);
+    luo_jsonw_num(json, "step_mean_s", sweep_case->step_s, 9);
+    luo_jsonw_num(json, "mfu_ratio", sweep_case->mfu, 6);
+    luo_jsonw_num(json, "lost_ratio", sweep_case->lost, 6);
+    luo_jsonw_num(json, "peak_memory_ratio", sweep_case->memory, 6);
     luo_jsonw_close(json);
     return LUO_OK;
 }
 
-luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                          int64_t most, luo_jsonw *json, luo_err *err)
+luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid,
+                          const luo_sweep_answer *answer, int64_t most, luo_jsonw *json,
+                          luo_err *err)
 {
-    luo_jsonw_int(json, "runs", a->nrows);
-    luo_jsonw_int(json, "without_figures", a->failed);
-    LUO_TRY(json_case(arena, grid, a->best, "best", json, err));
-    LUO_TRY(json_case(arena, grid, a->next, "next", json, err));
-    if (a->next) {
-        const luo_interval *d = &a->lead.difference;
+    luo_jsonw_int(json, "runs", answer->nrows);
+    luo_jsonw_int(json, "without_figures", answer->failed);
+    LUO_TRY(json_case(arena, grid, answer->best, "best", json, err));
+    LUO_TRY(json_case(arena, grid, answer->next, "next", json, err));
+    if (answer->next) {
+        const luo_interval *interval = &answer->lead.difference;
         luo_jsonw_open(json, "difference", '{');
-        luo_jsonw_num(json, "mean_tokens_per_s", d->mean, 3);
-        luo_jsonw_num(json, "low95_tokens_per_s", d->low, 3);
-        luo_jsonw_num(json, "high95_tokens_per_s", d->high, 3);
-        luo_jsonw_num(json, "p", d->p, 6);
-        luo_jsonw_int(json, "rivals", a->rivals);
+        luo_jsonw_num(json, "mean_tokens_per_s", interval->mean, 3);
+        luo_jsonw_num(json, "low95_tokens_per_s", interval->low, 3);
+        luo_jsonw_num(json, "high95_tokens_per_s", interval->high, 3);
+        luo_jsonw_num(json, "p", interval->p, 6);
+        luo_jsonw_int(json, "rivals", answer->rivals);
         luo_jsonw_close(json);
     }
     luo_jsonw_open(json, "factors", '[');
-    for (int32_t i = 0; i < a->nfactors; i++) {
+    for (int32_t i = 0; i < answer->nfactors; i++) {
         luo_jsonw_open(json, NULL, '{');
-        luo_jsonw_text(json, "name", a->factor[i].name);
-        luo_jsonw_num(json, "variance_ratio", a->factor[i].share, 6);
+        luo_jsonw_text(json, "name", answer->factor[i].name);
+        luo_jsonw_num(json, "variance_ratio", answer->factor[i].share, 6);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
     luo_jsonw_open(json, "cases", '[');
-    for (int64_t i = 0; i < a->ncases && i < most; i++)
-        LUO_TRY(json_case(arena, grid, &a->at[i], NULL, json, err));
+    for (int64_t i = 0; i < answer->ncases && i < most; i++)
+        LUO_TRY(json_case(arena, grid, &answer->at[i], NULL, json, err));
     luo_jsonw_close(json);
     return LUO_OK;
 }
@@ -91,11 +94,11 @@ static int32_t policy_of(plotter *p, const char *label)
 /* Best cases come first in the answer; legends are as policies stand in the scenario. */
 static luo_status list_policies(plotter *p, luo_err *err)
 {
-    const luo_sweep_answer *a = p->answer;
-    const luo_sweep_case **by_order = LUO_NEW_N(p->arena, const luo_sweep_case *, a->ncases);
+    const luo_sweep_answer *answer = p->answer;
+    const luo_sweep_case **by_order = LUO_NEW_N(p->arena, const luo_sweep_case *, answer->ncases);
     if (!by_order) return luo_err_nomem(err);
-    for (int64_t i = 0; i < a->ncases; i++) by_order[a->at[i].order] = &a->at[i];
-    for (int64_t i = 0; i < a->ncases; i++) {
+    for (int64_t i = 0; i < answer->ncases; i++) by_order[answer->at[i].order] = &answer->at[i];
+    for (int64_t i = 0; i < answer->ncases; i++) {
         if (by_order[i]->n == 0 || policy_of(p, by_order[i]->policy) < p->npolicies) continue;
         if (!LUO_VEC_ROOM_IN(p->arena, p->policy, p->npolicies, p->cap)) return luo_err_nomem(err);
         p->policy[p->npolicies++] = by_order[i]->policy;
@@ -107,13 +110,13 @@ static void add_cases(plotter *p, int32_t k)
 {
     const int32_t nseeds = p->grid->nseeds;
     for (int64_t i = 0; i < p->answer->ncases; i++) {
-        const luo_sweep_case *c = &p->answer->at[i];
-        const int64_t value = luo_sweep_pick(p->grid, c->cell, k);
-        if (c->n == 0) continue;
-        const int64_t at = (value * p->npolicies + policy_of(p, c->policy)) * nseeds;
+        const luo_sweep_case *sweep_case = &p->answer->at[i];
+        const int64_t value = luo_sweep_pick(p->grid, sweep_case->cell, k);
+        if (sweep_case->n == 0) continue;
+        const int64_t at = (value * p->npolicies + policy_of(p, sweep_case->policy)) * nseeds;
         for (int32_t s = 0; s < nseeds; s++) {
-            if (!isfinite(c->goodput[s])) continue;
-            p->sum[at + s] += c->goodput[s];
+            if (!isfinite(sweep_case->goodput[s])) continue;
+            p->sum[at + s] += sweep_case->goodput[s];
             p->n[at + s]++;
         }
     }
@@ -176,10 +179,10 @@ static luo_status put_key(plotter *p, int32_t k, luo_err *err)
 }
 
 luo_status luo_sweep_plotdata(luo_arena *arena, const char *plots, const luo_sweep_grid *grid,
-                              const luo_sweep_answer *a, int32_t *n, luo_err *err)
+                              const luo_sweep_answer *answer, int32_t *n, luo_err *err)
 {
     luo_table table = {0};
-    plotter p = {.arena = arena, .grid = grid, .answer = a, .table = &table};
+    plotter p = {.arena = arena, .grid = grid, .answer = answer, .table = &table};
     *n = 0;
     LUO_TRY(list_policies(&p, err));
     luo_status st = luo_table_open(&table, plots, luo_table_def_at(LUO_TABLE_PLOT_SWEPT), err);

@@ -7,17 +7,19 @@
 
 enum { SHOWN = 20, OWN = 8 }; /* cases of the table; its columns beside the keys */
 
-const char *luo_sweep_name(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_case *c)
+const char *luo_sweep_name(luo_arena *arena, const luo_sweep_grid *grid,
+                           const luo_sweep_case *sweep_case)
 {
     const char *name = "";
     for (int32_t k = 0; name && k < grid->nkeys; k++) {
-        const char *value = luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
+        const char *value =
+            luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, sweep_case->cell, k));
         name = value ? luo_arena_printf(arena, "%s%s%s=%s", name, *name ? ", " : "",
                                         grid->key[k].name, value)
                      : NULL;
     }
-    if (!name || !*c->policy) return name;
-    return *name ? luo_arena_printf(arena, "%s, %s", name, c->policy) : c->policy;
+    if (!name || !*sweep_case->policy) return name;
+    return *name ? luo_arena_printf(arena, "%s, %s", name, sweep_case->policy) : sweep_case->policy;
 }
 
 static void say_rate(luo_str *text, double tokens_per_s)
@@ -42,19 +44,19 @@ luo_status luo_sweep_ask(const luo_sweep_grid *grid, const char *condition, luo_
     return text->failed ? luo_err_nomem(err) : LUO_OK;
 }
 
-static void say_best(luo_str *text, const char *name, const luo_sweep_case *c)
+static void say_best(luo_str *text, const char *name, const luo_sweep_case *sweep_case)
 {
     luo_str_addf(text, "best: %s: ", name);
-    say_rate(text, c->mean.mean);
+    say_rate(text, sweep_case->mean.mean);
     luo_str_add(text, " tokens/s");
-    if (c->n > 1) {
-        luo_str_addf(text, " in the mean of %d seeds, 95 %% interval ", (int)c->n);
-        say_rate(text, c->mean.low);
+    if (sweep_case->n > 1) {
+        luo_str_addf(text, " in the mean of %d seeds, 95 %% interval ", (int)sweep_case->n);
+        say_rate(text, sweep_case->mean.low);
         luo_str_add(text, " to ");
-        say_rate(text, c->mean.high);
+        say_rate(text, sweep_case->mean.high);
     }
-    luo_str_addf(text, "; a step takes %.4g s", c->step_s);
-    if (isfinite(c->mfu)) luo_str_addf(text, ", MFU %.1f %%", 100 * c->mfu);
+    luo_str_addf(text, "; a step takes %.4g s", sweep_case->step_s);
+    if (isfinite(sweep_case->mfu)) luo_str_addf(text, ", MFU %.1f %%", 100 * sweep_case->mfu);
     luo_str_add(text, ".\n");
 }
 
@@ -76,34 +78,35 @@ static void say_ranges(luo_str *text, const luo_sweep_case *best, const luo_swee
         luo_str_add(text, "their ranges overlap, so it is not sure (one seed).\n");
 }
 
-static luo_status say_lead(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                           luo_str *text, luo_err *err)
+static luo_status say_lead(luo_arena *arena, const luo_sweep_grid *grid,
+                           const luo_sweep_answer *answer, luo_str *text, luo_err *err)
 {
-    const char *best = luo_sweep_name(arena, grid, a->best);
-    const char *next = a->next ? luo_sweep_name(arena, grid, a->next) : "";
+    const char *best = luo_sweep_name(arena, grid, answer->best);
+    const char *next = answer->next ? luo_sweep_name(arena, grid, answer->next) : "";
     if (!best || !next) return luo_err_nomem(err);
-    say_best(text, best, a->best);
-    if (a->next && grid->nseeds == 1) say_ranges(text, a->best, a->next, next);
-    if (!a->next || grid->nseeds == 1) return LUO_OK;
-    const char *says = luo_compare_lead(arena, best, next, &a->lead, a->rivals);
+    say_best(text, best, answer->best);
+    if (answer->next && grid->nseeds == 1) say_ranges(text, answer->best, answer->next, next);
+    if (!answer->next || grid->nseeds == 1) return LUO_OK;
+    const char *says = luo_compare_lead(arena, best, next, &answer->lead, answer->rivals);
     if (!says) return luo_err_nomem(err);
     luo_str_addf(text, "%s\n", says);
     return LUO_OK;
 }
 
-static void say_factors(luo_str *text, const luo_sweep_answer *a)
+static void say_factors(luo_str *text, const luo_sweep_answer *answer)
 {
     double rest = 1;
-    if (a->nfactors == 0 && a->rivals > 0) luo_str_add(text, "No key changes goodput.\n");
-    if (a->nfactors == 0) return;
+    if (answer->nfactors == 0 && answer->rivals > 0) luo_str_add(text, "No key changes goodput.\n");
+    if (answer->nfactors == 0) return;
     luo_str_addf(text,
                  "Goodput depends most on `%s`: it explains %.0f %% of the variance of the "
                  "logarithm",
-                 a->factor[0].name, 100 * a->factor[0].share);
-    for (int32_t i = 0; i < a->nfactors; i++) {
-        rest -= a->factor[i].share;
-        if (i > 0 && a->factor[i].share >= 0.005)
-            luo_str_addf(text, ", `%s` %.0f %%", a->factor[i].name, 100 * a->factor[i].share);
+                 answer->factor[0].name, 100 * answer->factor[0].share);
+    for (int32_t i = 0; i < answer->nfactors; i++) {
+        rest -= answer->factor[i].share;
+        if (i > 0 && answer->factor[i].share >= 0.005)
+            luo_str_addf(text, ", `%s` %.0f %%", answer->factor[i].name,
+                         100 * answer->factor[i].share);
     }
     if (rest >= 0.005)
         luo_str_addf(text, "; the other %.0f %% are seeds and what keys do together", 100 * rest);
@@ -126,22 +129,24 @@ static const char *num(luo_arena *arena, double v, int decimals)
     return out;
 }
 
-static bool fill_row(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_case *c,
+static bool fill_row(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_case *sweep_case,
                      const char **out)
 {
-    const double half = (c->mean.high - c->mean.low) / 2;
+    const double half = (sweep_case->mean.high - sweep_case->mean.low) / 2;
     for (int32_t k = 0; k < grid->nkeys; k++) {
-        const char *value = luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, c->cell, k));
+        const char *value =
+            luo_sweep_value(arena, &grid->key[k], luo_sweep_pick(grid, sweep_case->cell, k));
         if (!value || !(*out++ = luo_result_shown(arena, value))) return false;
     }
-    const char *own[OWN] = {*c->policy ? luo_result_shown(arena, c->policy) : "-",
-                            num(arena, c->n > 0 ? c->mean.mean : NAN, 0),
+    const char *own[OWN] = {*sweep_case->policy ? luo_result_shown(arena, sweep_case->policy) : "-",
+                            num(arena, sweep_case->n > 0 ? sweep_case->mean.mean : NAN, 0),
                             num(arena, half, 0),
-                            c->n > 0 ? luo_arena_printf(arena, "%.4g", c->step_s) : "-",
-                            num(arena, 100 * c->mfu, 1),
-                            num(arena, 100 * c->lost, 1),
-                            num(arena, 100 * c->memory, 1),
-                            luo_run_state_name(c->state)};
+                            sweep_case->n > 0 ? luo_arena_printf(arena, "%.4g", sweep_case->step_s)
+                                              : "-",
+                            num(arena, 100 * sweep_case->mfu, 1),
+                            num(arena, 100 * sweep_case->lost, 1),
+                            num(arena, 100 * sweep_case->memory, 1),
+                            luo_run_state_name(sweep_case->state)};
     for (int i = 0; i < OWN; i++)
         if (!(*out++ = own[i])) return false;
     return true;
@@ -161,12 +166,12 @@ static void put_table(luo_str *text, const grid_text *t, const int *width)
 }
 
 luo_status luo_sweep_say_cases(luo_arena *arena, const luo_sweep_grid *grid,
-                               const luo_sweep_answer *a, luo_str *text, luo_err *err)
+                               const luo_sweep_answer *answer, luo_str *text, luo_err *err)
 {
     static const char *const titles[OWN] = {"policy", "goodput", "95 %",   "step",
                                             "MFU",    "lost",    "memory", "state"};
     static const char *const units[OWN] = {"", "tok/s", "+-", "s", "%", "%", "%", ""};
-    const int32_t shown = a->ncases < SHOWN ? (int32_t)a->ncases : SHOWN;
+    const int32_t shown = answer->ncases < SHOWN ? (int32_t)answer->ncases : SHOWN;
     grid_text t = {.nrows = shown + 2, .columns = grid->nkeys + OWN};
     int width[LUO_SWEEP_KEYS + OWN] = {0};
     t.cell = LUO_NEW_N(arena, const char *, (int64_t)t.nrows *t.columns);
@@ -177,7 +182,7 @@ luo_status luo_sweep_say_cases(luo_arena *arena, const luo_sweep_grid *grid,
         t.cell[t.columns + c] = own < 0 ? "" : units[own];
     }
     for (int32_t r = 0; r < shown; r++)
-        if (!fill_row(arena, grid, &a->at[r], &t.cell[(r + 2) * t.columns]))
+        if (!fill_row(arena, grid, &answer->at[r], &t.cell[(r + 2) * t.columns]))
             return luo_err_nomem(err);
     for (int32_t r = 0; r < t.nrows; r++)
         for (int32_t c = 0; c < t.columns; c++) {
@@ -185,19 +190,19 @@ luo_status luo_sweep_say_cases(luo_arena *arena, const luo_sweep_grid *grid,
             if (n > width[c]) width[c] = n;
         }
     put_table(text, &t, width);
-    if (a->ncases > shown)
-        luo_str_addf(text, ".. and %lld more in sweep.csv\n", (long long)(a->ncases - shown));
+    if (answer->ncases > shown)
+        luo_str_addf(text, ".. and %lld more in sweep.csv\n", (long long)(answer->ncases - shown));
     return text->failed ? luo_err_nomem(err) : LUO_OK;
 }
 
-luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                         luo_str *text, luo_err *err)
+luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid,
+                         const luo_sweep_answer *answer, luo_str *text, luo_err *err)
 {
-    if (a->best) LUO_TRY(say_lead(arena, grid, a, text, err));
-    say_factors(text, a);
-    if (a->failed)
+    if (answer->best) LUO_TRY(say_lead(arena, grid, answer, text, err));
+    say_factors(text, answer);
+    if (answer->failed)
         luo_str_addf(text, "%lld of %lld runs have no figures; the first, cell %lld, says: %s\n",
-                     (long long)a->failed, (long long)a->nrows, (long long)a->says->cell,
-                     luo_result_shown(arena, a->says->error));
+                     (long long)answer->failed, (long long)answer->nrows,
+                     (long long)answer->says->cell, luo_result_shown(arena, answer->says->error));
     return text->failed ? luo_err_nomem(err) : LUO_OK;
 }

@@ -49,20 +49,21 @@ static luo_status put_key(luo_arena *arena, const luo_sweep_key *key, const char
 }
 
 luo_status luo_sweep_define(luo_arena *arena, const luo_sweep_grid *grid,
-                            const luo_sweep_definition *d, luo_str *out, luo_err *err)
+                            const luo_sweep_definition *definition, luo_str *out, luo_err *err)
 {
     luo_jsonw json = luo_jsonw_start(out);
     luo_jsonw_open(&json, NULL, '{');
     luo_jsonw_text(&json, "schema", LUO_SWEEP_SCHEMA);
-    luo_jsonw_text(&json, "version", d->version);
-    luo_jsonw_text(&json, "scenario", d->scenario);
-    luo_jsonw_hash(&json, "scenario_hash", d->scenario_hash);
+    luo_jsonw_text(&json, "version", definition->version);
+    luo_jsonw_text(&json, "scenario", definition->scenario);
+    luo_jsonw_hash(&json, "scenario_hash", definition->scenario_hash);
     luo_jsonw_open(&json, "settings", '[');
-    for (int32_t i = 0; i < d->nsettings; i++) luo_jsonw_text(&json, NULL, d->settings[i]);
+    for (int32_t i = 0; i < definition->nsettings; i++)
+        luo_jsonw_text(&json, NULL, definition->settings[i]);
     luo_jsonw_close(&json);
     luo_jsonw_open(&json, "keys", '[');
     for (int32_t k = 0; k < grid->nkeys; k++)
-        LUO_TRY(put_key(arena, &grid->key[k], d->path, &json, err));
+        LUO_TRY(put_key(arena, &grid->key[k], definition->path, &json, err));
     luo_jsonw_close(&json);
     luo_jsonw_open(&json, "seeds", '[');
     for (int32_t i = 0; i < grid->nseeds; i++) luo_jsonw_text(&json, NULL, grid->seed[i]);

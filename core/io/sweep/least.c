@@ -12,14 +12,14 @@ static const char *const quantities[] = {
 };
 enum { QUANTITIES = sizeof quantities / sizeof *quantities };
 
-double luo_sweep_quantity(const luo_sweep_condition *c, const luo_sweep_case *of)
+double luo_sweep_quantity(const luo_sweep_condition *condition, const luo_sweep_case *of)
 {
     const double value[] = {
 #define QUANTITY_VALUE(word, member) of->member,
         LUO_SWEEP_QUANTITY_LIST(QUANTITY_VALUE)
 #undef QUANTITY_VALUE
     };
-    return value[c->quantity];
+    return value[condition->quantity];
 }
 
 luo_status luo_sweep_read_condition(const char *text, luo_sweep_condition *out, luo_err *err)
@@ -43,44 +43,47 @@ luo_status luo_sweep_read_condition(const char *text, luo_sweep_condition *out, 
                        text);
 }
 
-static bool meets(const luo_sweep_condition *c, const luo_sweep_case *of)
+static bool meets(const luo_sweep_condition *condition, const luo_sweep_case *of)
 {
-    if (c->quantity < 0) return true;
-    const double over = c->sign * (luo_sweep_quantity(c, of) - c->limit);
-    return c->strict ? over > 0 : over >= 0;
+    if (condition->quantity < 0) return true;
+    const double over = condition->sign * (luo_sweep_quantity(condition, of) - condition->limit);
+    return condition->strict ? over > 0 : over >= 0;
 }
 
-bool luo_sweep_holds(const luo_sweep_condition *c, const luo_sweep_answer *a, int64_t cell,
-                     const luo_sweep_case **which)
+bool luo_sweep_holds(const luo_sweep_condition *condition, const luo_sweep_answer *answer,
+                     int64_t cell, const luo_sweep_case **which)
 {
     *which = NULL;
-    for (int64_t i = 0; i < a->ncases; i++) {
-        const luo_sweep_case *of = &a->at[i];
+    for (int64_t i = 0; i < answer->ncases; i++) {
+        const luo_sweep_case *of = &answer->at[i];
         if (of->cell != cell || of->bound || of->n == 0) continue;
-        const bool sound = of->state == LUO_COMPLETE || (c->quantity >= 0 && of->state == LUO_LOST);
-        if (sound && meets(c, of)) {
+        const bool sound =
+            of->state == LUO_COMPLETE || (condition->quantity >= 0 && of->state == LUO_LOST);
+        if (sound && meets(condition, of)) {
             *which = of;
             return true;
         }
-        if (!*which || (c->quantity >= 0 &&
-                        c->sign * (luo_sweep_quantity(c, of) - luo_sweep_quantity(c, *which)) > 0))
+        if (!*which ||
+            (condition->quantity >= 0 && condition->sign * (luo_sweep_quantity(condition, of) -
+                                                            luo_sweep_quantity(condition, *which)) >
+                                             0))
             *which = of;
     }
     return false;
 }
 
-int64_t luo_sweep_next(const luo_sweep_search *s)
+int64_t luo_sweep_next(const luo_sweep_search *search)
 {
-    if (s->first < 0) return 0;
-    if (s->last < 0 && s->n > 1) return s->n - 1;
-    if (s->first || s->hi - s->lo <= 1 || s->hi == s->n) return -1;
-    return s->lo + (s->hi - s->lo) / 2;
+    if (search->first < 0) return 0;
+    if (search->last < 0 && search->n > 1) return search->n - 1;
+    if (search->first || search->hi - search->lo <= 1 || search->hi == search->n) return -1;
+    return search->lo + (search->hi - search->lo) / 2;
 }
 
-void luo_sweep_tell(luo_sweep_search *s, int64_t cell, bool holds)
+void luo_sweep_tell(luo_sweep_search *search, int64_t cell, bool holds)
 {
-    if (cell == 0) s->first = holds;
-    if (cell == s->n - 1) s->last = holds;
-    if (holds && cell < s->hi) s->hi = cell;
-    if (!holds && cell > s->lo && cell < s->hi) s->lo = cell;
+    if (cell == 0) search->first = holds;
+    if (cell == search->n - 1) search->last = holds;
+    if (holds && cell < search->hi) search->hi = cell;
+    if (!holds && cell > search->lo && cell < search->hi) search->lo = cell;
 }

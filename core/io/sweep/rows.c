@@ -100,31 +100,31 @@ static int32_t seed_of(const luo_sweep_grid *grid, const char *text)
     return i;
 }
 
-static double number(const luo_csv_cell *c, int32_t column)
+static double number(const luo_csv_cell *cell, int32_t column)
 {
-    return c[column].given ? c[column].number : NAN;
+    return cell[column].given ? cell[column].number : NAN;
 }
 
 /* False: out of memory. */
-static bool take(luo_arena *arena, const luo_sweep_grid *grid, const luo_csv_cell *c,
+static bool take(luo_arena *arena, const luo_sweep_grid *grid, const luo_csv_cell *cell,
                  luo_sweep_row *out)
 {
-    *out =
-        (luo_sweep_row){.cell = c[LUO_COL_SWEEP_cell].whole,
-                        .seed = seed_of(grid, c[LUO_COL_SWEEP_seed].text),
-                        .policies = (int32_t)c[LUO_COL_SWEEP_policies].whole,
-                        .policy = luo_arena_strdup(arena, c[LUO_COL_SWEEP_policy].text),
-                        .error = luo_arena_strdup(arena, c[LUO_COL_SWEEP_error].text),
-                        .state = luo_run_state_find(c[LUO_COL_SWEEP_state].text),
-                        .steps = c[LUO_COL_SWEEP_steps].given ? c[LUO_COL_SWEEP_steps].whole : -1,
-                        .total_s = number(c, LUO_COL_SWEEP_total_s),
-                        .step_mean_s = number(c, LUO_COL_SWEEP_step_mean_s),
-                        .low_s = number(c, LUO_COL_SWEEP_low_s),
-                        .high_s = number(c, LUO_COL_SWEEP_high_s),
-                        .goodput_tokens_per_s = number(c, LUO_COL_SWEEP_goodput_tokens_per_s),
-                        .mfu_ratio = number(c, LUO_COL_SWEEP_mfu_ratio),
-                        .lost_s = number(c, LUO_COL_SWEEP_lost_s),
-                        .peak_memory_ratio = number(c, LUO_COL_SWEEP_peak_memory_ratio)};
+    *out = (luo_sweep_row){
+        .cell = cell[LUO_COL_SWEEP_cell].whole,
+        .seed = seed_of(grid, cell[LUO_COL_SWEEP_seed].text),
+        .policies = (int32_t)cell[LUO_COL_SWEEP_policies].whole,
+        .policy = luo_arena_strdup(arena, cell[LUO_COL_SWEEP_policy].text),
+        .error = luo_arena_strdup(arena, cell[LUO_COL_SWEEP_error].text),
+        .state = luo_run_state_find(cell[LUO_COL_SWEEP_state].text),
+        .steps = cell[LUO_COL_SWEEP_steps].given ? cell[LUO_COL_SWEEP_steps].whole : -1,
+        .total_s = number(cell, LUO_COL_SWEEP_total_s),
+        .step_mean_s = number(cell, LUO_COL_SWEEP_step_mean_s),
+        .low_s = number(cell, LUO_COL_SWEEP_low_s),
+        .high_s = number(cell, LUO_COL_SWEEP_high_s),
+        .goodput_tokens_per_s = number(cell, LUO_COL_SWEEP_goodput_tokens_per_s),
+        .mfu_ratio = number(cell, LUO_COL_SWEEP_mfu_ratio),
+        .lost_s = number(cell, LUO_COL_SWEEP_lost_s),
+        .peak_memory_ratio = number(cell, LUO_COL_SWEEP_peak_memory_ratio)};
     return out->policy && out->error;
 }
 
@@ -153,15 +153,15 @@ static luo_status settle(luo_sweep_rows *rows, int64_t from, const luo_sweep_gri
 luo_status luo_sweep_read(luo_arena *arena, const char *dir, const char *file,
                           const luo_sweep_grid *grid, luo_sweep_rows *rows, luo_diags *diags)
 {
-    luo_csv_cell c[LUO_CSV_COLUMNS];
+    luo_csv_cell cell[LUO_CSV_COLUMNS];
     luo_csv *csv = luo_result_file(arena, dir, file, LUO_TABLE_SWEEP, diags);
     luo_status st = LUO_OK;
     luo_err err = {0};
     int64_t from = rows->n;
     if (csv) luo_csv_forgive(csv);
-    while (st == LUO_OK && csv && luo_csv_next(csv, c)) {
+    while (st == LUO_OK && csv && luo_csv_next(csv, cell)) {
         luo_sweep_row row;
-        if (!take(arena, grid, c, &row) || !LUO_VEC_ROOM(rows->at, rows->n, rows->cap)) {
+        if (!take(arena, grid, cell, &row) || !LUO_VEC_ROOM(rows->at, rows->n, rows->cap)) {
             st = luo_err_nomem(&err);
             break;
         }

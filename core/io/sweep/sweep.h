@@ -72,7 +72,7 @@ typedef struct luo_sweep_definition { /* beside the grid: all that the rows depe
 /* Text of LUO_SWEEP_DEFINITION. Files that values of `cluster`, `model` and `plan` name are
  * in it by the hash of their content. Errors: LUO_ENOMEM. */
 luo_status luo_sweep_define(luo_arena *arena, const luo_sweep_grid *grid,
-                            const luo_sweep_definition *d, luo_str *out, luo_err *err);
+                            const luo_sweep_definition *definition, luo_str *out, luo_err *err);
 
 /* ---- rows.c ---- */
 
@@ -156,24 +156,26 @@ luo_status luo_sweep_judge(luo_arena *arena, const luo_sweep_grid *grid, const l
                            const char *const *bounds, int32_t nbounds, luo_sweep_answer *out,
                            luo_err *err);
 /* The sentences, a line each: best, how sure, which key matters. Errors: LUO_ENOMEM. */
-luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                         luo_str *text, luo_err *err);
+luo_status luo_sweep_say(luo_arena *arena, const luo_sweep_grid *grid,
+                         const luo_sweep_answer *answer, luo_str *text, luo_err *err);
 /* The table of the first cases. Errors: LUO_ENOMEM. */
 luo_status luo_sweep_say_cases(luo_arena *arena, const luo_sweep_grid *grid,
-                               const luo_sweep_answer *a, luo_str *text, luo_err *err);
+                               const luo_sweep_answer *answer, luo_str *text, luo_err *err);
 /* `Which values of `a`, `b` give the largest goodput?`; of a condition the smallest value for which
  * it holds. condition: NULL: none. Errors: LUO_ENOMEM. */
 luo_status luo_sweep_ask(const luo_sweep_grid *grid, const char *condition, luo_str *text,
                          luo_err *err);
 /* `event[0].slowdown=2, static`. Owner: arena. NULL: out of memory. */
-const char *luo_sweep_name(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_case *c);
+const char *luo_sweep_name(luo_arena *arena, const luo_sweep_grid *grid,
+                           const luo_sweep_case *sweep_case);
 /* Keys best, next, factors, cases: the first `most` of these. */
-luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid, const luo_sweep_answer *a,
-                          int64_t most, luo_jsonw *json, luo_err *err);
+luo_status luo_sweep_json(luo_arena *arena, const luo_sweep_grid *grid,
+                          const luo_sweep_answer *answer, int64_t most, luo_jsonw *json,
+                          luo_err *err);
 /* DIR/plots/swept.csv of keys with several values, at those that have figures. *n: how many keys
  * there are. Cost: O((cases + values * policies) * seeds) a key. Errors: LUO_EIO; LUO_ENOMEM. */
 luo_status luo_sweep_plotdata(luo_arena *arena, const char *plots, const luo_sweep_grid *grid,
-                              const luo_sweep_answer *a, int32_t *n, luo_err *err);
+                              const luo_sweep_answer *answer, int32_t *n, luo_err *err);
 
 /* ---- least.c ---- */
 
@@ -197,10 +199,10 @@ typedef struct luo_sweep_condition {
 luo_status luo_sweep_read_condition(const char *text, luo_sweep_condition *out, luo_err *err);
 /* Does it hold of one of the policies of a cell in all seeds? By means over the seeds; a policy
  * that failed under one of them meets nothing. *which: the policy that does, else the nearest. */
-bool luo_sweep_holds(const luo_sweep_condition *c, const luo_sweep_answer *a, int64_t cell,
-                     const luo_sweep_case **which);
-/* Value of the quantity. Pre: c->quantity >= 0. */
-double luo_sweep_quantity(const luo_sweep_condition *c, const luo_sweep_case *of);
+bool luo_sweep_holds(const luo_sweep_condition *condition, const luo_sweep_answer *answer,
+                     int64_t cell, const luo_sweep_case **which);
+/* Value of the quantity. Pre: condition->quantity >= 0. */
+double luo_sweep_quantity(const luo_sweep_condition *condition, const luo_sweep_case *of);
 
 typedef struct luo_sweep_search { /* the smallest cell in 0 .. n - 1 for which it holds */
     int64_t n, lo, hi; /* fails at lo (-1: nothing is known below), holds at hi (n: nowhere yet) */
@@ -208,6 +210,6 @@ typedef struct luo_sweep_search { /* the smallest cell in 0 .. n - 1 for which i
 } luo_sweep_search;
 
 /* The cell to ask for next; -1: it is known: hi, or none if hi is n. The ends are asked first. */
-int64_t luo_sweep_next(const luo_sweep_search *s);
-void luo_sweep_tell(luo_sweep_search *s, int64_t cell, bool holds);
+int64_t luo_sweep_next(const luo_sweep_search *search);
+void luo_sweep_tell(luo_sweep_search *search, int64_t cell, bool holds);
 #endif

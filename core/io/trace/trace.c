@@ -167,21 +167,22 @@ luo_status luo_trace_span(luo_trace *trace, const luo_row_timeline *row, luo_err
     const int32_t tid = step            ? LUO_TRACE_STEPS
                         : row->blocking ? LUO_TRACE_PHASES
                                         : LUO_TRACE_EVENTS;
-    luo_titem x = luo_trace_item(LUO_TITEM_SPAN, LUO_TRACE_RUN, tid, luo_trace_ns(row->start_s));
+    luo_titem titem =
+        luo_trace_item(LUO_TITEM_SPAN, LUO_TRACE_RUN, tid, luo_trace_ns(row->start_s));
     int64_t end = luo_trace_ns(row->end_s);
     /* Rows of one track follow each other; two planners at work at once are drawn one behind the
      * other. */
-    if (x.ts < trace->run_end[tid]) x.ts = trace->run_end[tid];
-    if (end < x.ts) end = x.ts;
+    if (titem.ts < trace->run_end[tid]) titem.ts = trace->run_end[tid];
+    if (end < titem.ts) end = titem.ts;
     trace->run_end[tid] = end;
-    x.dur = end - x.ts;
-    x.cat = LUO_TRACE_CAT_RUN;
-    x.name = luo_trace_name(trace, luo_span_kind_name(row->kind));
-    x.step = row->step;
-    x.pipeline = row->plan; /* printed as `plan` */
-    x.bytes = row->bytes;
-    x.text = row->event[0] ? luo_trace_name(trace, row->event) : -1;
-    return x.name >= 0 && luo_trace_add(trace, x) ? LUO_OK : luo_err_nomem(err);
+    titem.dur = end - titem.ts;
+    titem.cat = LUO_TRACE_CAT_RUN;
+    titem.name = luo_trace_name(trace, luo_span_kind_name(row->kind));
+    titem.step = row->step;
+    titem.pipeline = row->plan; /* printed as `plan` */
+    titem.bytes = row->bytes;
+    titem.text = row->event[0] ? luo_trace_name(trace, row->event) : -1;
+    return titem.name >= 0 && luo_trace_add(trace, titem) ? LUO_OK : luo_err_nomem(err);
 }
 
 /* Writes the slowdown of a device if it changed; the first change is preceded by a 1 at 0. */
@@ -199,14 +200,14 @@ static bool slowdown(luo_trace *trace, int32_t dev, int64_t ts)
     }
     char name[64];
     snprintf(name, sizeof name, "dev %d slowdown", dev);
-    luo_titem c = luo_trace_item(LUO_TITEM_FACTOR, trace->cluster->devices[dev].node + 1, 0, 0);
-    c.name = luo_trace_name(trace, name);
-    if (c.name < 0) return false;
-    c.value = 1;
-    if (trace->factor[dev] == 0 && ts > 0 && !luo_trace_add(trace, c)) return false;
-    c.ts = ts;
-    c.value = trace->factor[dev] = f;
-    return luo_trace_add(trace, c);
+    luo_titem titem = luo_trace_item(LUO_TITEM_FACTOR, trace->cluster->devices[dev].node + 1, 0, 0);
+    titem.name = luo_trace_name(trace, name);
+    if (titem.name < 0) return false;
+    titem.value = 1;
+    if (trace->factor[dev] == 0 && ts > 0 && !luo_trace_add(trace, titem)) return false;
+    titem.ts = ts;
+    titem.value = trace->factor[dev] = f;
+    return luo_trace_add(trace, titem);
 }
 
 static bool straggle(luo_trace *trace, const luo_row_event *row,
@@ -219,11 +220,11 @@ static bool straggle(luo_trace *trace, const luo_row_event *row,
     while (at < trace->nslow && strcmp(trace->slow[at].id, row->id) != 0) at++;
     if (starts && at == trace->nslow) {
         if (!LUO_VEC_ROOM(trace->slow, trace->nslow, trace->cap_slow)) return false;
-        luo_slow s = {luo_arena_strdup(trace->arena, row->id), hit->ndev,
-                      LUO_NEW_N(trace->arena, int32_t, hit->ndev), row->value};
-        if (!s.id || !s.dev) return false;
-        memcpy(s.dev, hit->dev, (size_t)hit->ndev * sizeof *s.dev);
-        trace->slow[trace->nslow++] = s;
+        luo_slow slow = {luo_arena_strdup(trace->arena, row->id), hit->ndev,
+                         LUO_NEW_N(trace->arena, int32_t, hit->ndev), row->value};
+        if (!slow.id || !slow.dev) return false;
+        memcpy(slow.dev, hit->dev, (size_t)hit->ndev * sizeof *slow.dev);
+        trace->slow[trace->nslow++] = slow;
     } else if (starts) {
         trace->slow[at].value = row->value;
     } else if (at < trace->nslow) {
@@ -238,7 +239,7 @@ static bool straggle(luo_trace *trace, const luo_row_event *row,
 
 /* Instants on the compute tracks of the devices that something begins or ends to hit. A target
  * that cannot be read (a set to draw from) is shown on the run track alone. */
-static bool on_devices(luo_trace *trace, const luo_row_event *row, luo_titem x)
+static bool on_devices(luo_trace *trace, const luo_row_event *row, luo_titem titem)
 {
     enum { MANY = 64 };
     luo_target target;
@@ -255,10 +256,10 @@ static bool on_devices(luo_trace *trace, const luo_row_event *row, luo_titem x)
                 trace->dropped++;
                 continue;
             }
-            x.global = false;
-            x.pid = trace->cluster->devices[hit->dev[i]].node + 1;
-            x.tid = 8 * hit->dev[i] + LUO_STREAM_COMPUTE + 1;
-            ok = luo_trace_add(trace, x);
+            titem.global = false;
+            titem.pid = trace->cluster->devices[hit->dev[i]].node + 1;
+            titem.tid = 8 * hit->dev[i] + LUO_STREAM_COMPUTE + 1;
+            ok = luo_trace_add(trace, titem);
         }
     }
     luo_arena_reset(trace->scratch, mark);
@@ -272,20 +273,20 @@ luo_status luo_trace_event(luo_trace *trace, const luo_row_event *row, luo_err *
         return LUO_OK;
     }
     luo_str name = {0};
-    luo_titem x =
+    luo_titem titem =
         luo_trace_item(LUO_TITEM_EVENT, LUO_TRACE_RUN, LUO_TRACE_EVENTS, luo_trace_ns(row->t_s));
     if (row->phase != LUO_EVENT_PHASE_FIRED)
         luo_str_addf(&name, "%s ", luo_event_phase_name(row->phase));
     luo_str_addf(&name, "%s %s", row->kind, row->target);
-    x.name = luo_trace_name(trace, luo_str_get(&name));
-    x.text = luo_trace_name(trace, row->id);
-    x.extra = luo_trace_name(trace, row->detail);
-    x.step = row->step;
-    x.value = row->has_value ? row->value : NAN;
-    x.cat = LUO_TRACE_CAT_EVENT;
-    x.global = true;
-    const bool ok = !name.failed && x.name >= 0 && x.text >= 0 && x.extra >= 0 &&
-                    luo_trace_add(trace, x) && on_devices(trace, row, x);
+    titem.name = luo_trace_name(trace, luo_str_get(&name));
+    titem.text = luo_trace_name(trace, row->id);
+    titem.extra = luo_trace_name(trace, row->detail);
+    titem.step = row->step;
+    titem.value = row->has_value ? row->value : NAN;
+    titem.cat = LUO_TRACE_CAT_EVENT;
+    titem.global = true;
+    const bool ok = !name.failed && titem.name >= 0 && titem.text >= 0 && titem.extra >= 0 &&
+                    luo_trace_add(trace, titem) && on_devices(trace, row, titem);
     luo_str_free(&name);
     return ok ? LUO_OK : luo_err_nomem(err);
 }

@@ -33,38 +33,38 @@ static luo_node_group *add_group(nodes *n, const char *name, size_t len)
         n->group = more;
         n->cap = cap;
     }
-    luo_node_group *g = &n->group[n->ngroups];
-    *g = (luo_node_group){.name = luo_arena_strndup(n->arena, name, len),
-                          .site = "main",
-                          .nracks = 1,
-                          .racks = racks,
-                          .base_slowdown = 1,
-                          .has_pcie = true,
-                          .pcie_bytes_per_s = 1e9,
-                          .sockets = 1,
-                          .nics = 1,
-                          .nic_bytes_per_s = 1e9,
-                          .host_cores = 1};
+    luo_node_group *group = &n->group[n->ngroups];
+    *group = (luo_node_group){.name = luo_arena_strndup(n->arena, name, len),
+                              .site = "main",
+                              .nracks = 1,
+                              .racks = racks,
+                              .base_slowdown = 1,
+                              .has_pcie = true,
+                              .pcie_bytes_per_s = 1e9,
+                              .sockets = 1,
+                              .nics = 1,
+                              .nic_bytes_per_s = 1e9,
+                              .host_cores = 1};
     n->ngroups++;
-    return g->name ? g : NULL;
+    return group->name ? group : NULL;
 }
 
 /* One more slot of the first node of a group; equal types have one profile. */
-static bool add_slot(nodes *n, luo_node_group *g, const char *type)
+static bool add_slot(nodes *n, luo_node_group *group, const char *type)
 {
-    const luo_profile **all = LUO_NEW_N(n->arena, const luo_profile *, g->devices_per_node + 1);
+    const luo_profile **all = LUO_NEW_N(n->arena, const luo_profile *, group->devices_per_node + 1);
     luo_profile *own = LUO_NEW(n->arena, luo_profile);
     const luo_profile *known = NULL;
     if (!all || !own) return false;
-    for (int32_t s = 0; s < g->devices_per_node; s++) {
-        all[s] = g->profiles[s];
+    for (int32_t s = 0; s < group->devices_per_node; s++) {
+        all[s] = group->profiles[s];
         if (strcmp(all[s]->name, type) == 0) known = all[s];
     }
     *own = (luo_profile){.name = luo_arena_strdup(n->arena, type)};
-    all[g->devices_per_node] = known ? known : own;
-    g->devices_per_switch = ++g->devices_per_node;
-    g->profiles = all;
-    g->profile = all[0];
+    all[group->devices_per_node] = known ? known : own;
+    group->devices_per_switch = ++group->devices_per_node;
+    group->profiles = all;
+    group->profile = all[0];
     return own->name != NULL;
 }
 
@@ -74,17 +74,18 @@ static luo_status add_device(nodes *n, const char *node, const char *type)
 {
     const char *dash = strrchr(node, '-');
     const size_t len = dash ? (size_t)(dash - node) : strlen(node);
-    luo_node_group *g = n->ngroups ? &n->group[n->ngroups - 1] : NULL;
-    const bool same_group = g && strlen(g->name) == len && strncmp(g->name, node, len) == 0;
+    luo_node_group *group = n->ngroups ? &n->group[n->ngroups - 1] : NULL;
+    const bool same_group =
+        group && strlen(group->name) == len && strncmp(group->name, node, len) == 0;
     const bool same_node = same_group && strcmp(n->last, node) == 0;
-    if (!same_group) g = add_group(n, node, len);
-    if (!g) return nomem(n);
+    if (!same_group) group = add_group(n, node, len);
+    if (!group) return nomem(n);
     if (!same_node) {
-        g->nodes++;
+        group->nodes++;
         n->last = luo_arena_strdup(n->arena, node);
         if (!n->last) return nomem(n);
     }
-    if (g->nodes == 1 && !add_slot(n, g, type)) return nomem(n);
+    if (group->nodes == 1 && !add_slot(n, group, type)) return nomem(n);
     n->ndevices++;
     return LUO_OK;
 }

@@ -15,24 +15,24 @@ typedef bool (*message_fn)(luo_tstep *c, luo_map *sends, int64_t record, uint64_
 
 /* Calls fn for every message of every record, sends or receives, in record order. The k-th message
  * of a key on one side is the k-th on the other. */
-static bool each_message(luo_tstep *c, bool send, message_fn fn, luo_map *sends)
+static bool each_message(luo_tstep *step, bool send, message_fn fn, luo_map *sends)
 {
     luo_map seen = {0};
     bool ok = true;
-    for (int64_t k = 0; ok && k < c->result->nrecords; k++) {
-        const luo_op_record *r = &c->result->records[k];
-        const luo_program *program = luo_programs_find(c->set, r->device);
-        const luo_instr *in = luo_tstep_instr(c, program, k);
+    for (int64_t k = 0; ok && k < step->result->nrecords; k++) {
+        const luo_op_record *record = &step->result->records[k];
+        const luo_program *program = luo_programs_find(step->set, record->device);
+        const luo_instr *in = luo_tstep_instr(step, program, k);
         const luo_slot *slot = luo_tstep_slot(program, in);
-        if (in->kind != LUO_INSTR_P2P || r->status != LUO_OK || !slot) continue;
+        if (in->kind != LUO_INSTR_P2P || record->status != LUO_OK || !slot) continue;
         for (int32_t i = 0; ok && i < slot->nmessage; i++) {
             const luo_message *message = &slot->message[i];
             if (message->send != send) continue;
-            const uint64_t key =
-                message_key(in, &program->tasks[r->task], send ? r->device : message->peer,
-                            send ? message->peer : r->device);
+            const uint64_t key = message_key(in, &program->tasks[record->task],
+                                             send ? record->device : message->peer,
+                                             send ? message->peer : record->device);
             int64_t *turn = luo_map_at(&seen, key, 0);
-            ok = turn && fn(c, sends, k, luo_hash_bytes(key, turn, sizeof *turn));
+            ok = turn && fn(step, sends, k, luo_hash_bytes(key, turn, sizeof *turn));
             if (turn) ++*turn;
         }
     }
@@ -40,77 +40,77 @@ static bool each_message(luo_tstep *c, bool send, message_fn fn, luo_map *sends)
     return ok;
 }
 
-static bool count_send(luo_tstep *c, luo_map *sends, int64_t record, uint64_t key)
+static bool count_send(luo_tstep *step, luo_map *sends, int64_t record, uint64_t key)
 {
-    c->nflow++;
+    step->nflow++;
     return luo_map_at(sends, key, record) != NULL;
 }
 
-static bool pair_receive(luo_tstep *c, luo_map *sends, int64_t record, uint64_t key)
+static bool pair_receive(luo_tstep *step, luo_map *sends, int64_t record, uint64_t key)
 {
     const int64_t send = luo_map_get(sends, key, -1);
     if (send < 0) return true;
-    const luo_program *program = luo_programs_find(c->set, c->result->records[record].device);
-    const bool of_switch = luo_tstep_instr(c, program, record)->phase == LUO_PHASE_SWITCH;
-    c->flow[c->nflow++] = (luo_flow){send, record, of_switch};
+    const luo_program *program = luo_programs_find(step->set, step->result->records[record].device);
+    const bool of_switch = luo_tstep_instr(step, program, record)->phase == LUO_PHASE_SWITCH;
+    step->flow[step->nflow++] = (luo_flow){send, record, of_switch};
     return true;
 }
 
 /* Does a P2P instruction only receive? */
-static bool receives(const luo_tstep *c, int64_t k)
+static bool receives(const luo_tstep *step, int64_t k)
 {
-    const luo_program *program = luo_programs_find(c->set, c->result->records[k].device);
-    const luo_slot *slot = luo_tstep_slot(program, luo_tstep_instr(c, program, k));
+    const luo_program *program = luo_programs_find(step->set, step->result->records[k].device);
+    const luo_slot *slot = luo_tstep_slot(program, luo_tstep_instr(step, program, k));
     for (int32_t i = 0; slot && i < slot->nmessage; i++)
         if (slot->message[i].send) return false;
     return true;
 }
 
-bool luo_trace_match(luo_tstep *c)
+bool luo_trace_match(luo_tstep *step)
 {
     luo_map sends = {0};
-    bool ok = each_message(c, true, count_send, &sends);
-    c->flow = LUO_NEW_N(c->t->scratch, luo_flow, c->nflow + 1);
-    c->nflow = 0;
-    ok = ok && c->flow && each_message(c, false, pair_receive, &sends);
+    bool ok = each_message(step, true, count_send, &sends);
+    step->flow = LUO_NEW_N(step->t->scratch, luo_flow, step->nflow + 1);
+    step->nflow = 0;
+    ok = ok && step->flow && each_message(step, false, pair_receive, &sends);
     luo_map_free(&sends);
     /* Flows of one receive stand together: it begins with its earliest message. */
-    for (int64_t i = 0, j; ok && i < c->nflow; i = j) {
-        const int64_t k = c->flow[i].receive;
-        int64_t first = c->at[c->flow[i].send].ts;
-        for (j = i + 1; j < c->nflow && c->flow[j].receive == k; j++)
-            if (c->at[c->flow[j].send].ts < first) first = c->at[c->flow[j].send].ts;
-        if (first > c->at[k].end) first = c->at[k].end;
-        if (first > c->at[k].ts && receives(c, k)) c->at[k].ts = first;
+    for (int64_t i = 0, j; ok && i < step->nflow; i = j) {
+        const int64_t k = step->flow[i].receive;
+        int64_t first = step->at[step->flow[i].send].ts;
+        for (j = i + 1; j < step->nflow && step->flow[j].receive == k; j++)
+            if (step->at[step->flow[j].send].ts < first) first = step->at[step->flow[j].send].ts;
+        if (first > step->at[k].end) first = step->at[k].end;
+        if (first > step->at[k].ts && receives(step, k)) step->at[k].ts = first;
     }
     return ok;
 }
 
-static luo_titem end_of(const luo_tstep *c, int64_t record, int64_t ts)
+static luo_titem end_of(const luo_tstep *step, int64_t record, int64_t ts)
 {
-    const luo_op_record *r = &c->result->records[record];
-    return luo_trace_item(LUO_TITEM_FLOW_S, c->t->cluster->devices[r->device].node + 1,
-                          8 * r->device + c->row[record] + 1, ts);
+    const luo_op_record *op_record = &step->result->records[record];
+    return luo_trace_item(LUO_TITEM_FLOW_S, step->t->cluster->devices[op_record->device].node + 1,
+                          8 * op_record->device + step->row[record] + 1, ts);
 }
 
 /* An arrow goes from the start of the send to the last moment of the receive. */
-bool luo_trace_flows(luo_tstep *c)
+bool luo_trace_flows(luo_tstep *step)
 {
-    for (int64_t i = 0; i < c->nflow; i++) {
-        const luo_flow *f = &c->flow[i];
-        if (f->send >= c->ndrawn || f->receive >= c->ndrawn) continue;
-        const luo_when s = c->at[f->send], r = c->at[f->receive];
+    for (int64_t i = 0; i < step->nflow; i++) {
+        const luo_flow *flow = &step->flow[i];
+        if (flow->send >= step->ndrawn || flow->receive >= step->ndrawn) continue;
+        const luo_when s = step->at[flow->send], r = step->at[flow->receive];
         if (s.end <= s.ts || r.end <= r.ts || r.end - 1 < s.ts) continue; /* no room for an arrow */
-        luo_titem x = end_of(c, f->send, s.ts);
-        x.cat = f->of_switch ? LUO_TRACE_CAT_SWITCH : LUO_TRACE_CAT_P2P;
-        x.name = luo_trace_name(c->t, f->of_switch ? "switch" : "p2p");
-        x.extra = ++c->t->flow_id;
-        luo_titem y = end_of(c, f->receive, r.end - 1);
+        luo_titem x = end_of(step, flow->send, s.ts);
+        x.cat = flow->of_switch ? LUO_TRACE_CAT_SWITCH : LUO_TRACE_CAT_P2P;
+        x.name = luo_trace_name(step->t, flow->of_switch ? "switch" : "p2p");
+        x.extra = ++step->t->flow_id;
+        luo_titem y = end_of(step, flow->receive, r.end - 1);
         y.kind = LUO_TITEM_FLOW_F;
         y.cat = x.cat;
         y.name = x.name;
         y.extra = x.extra;
-        if (x.name < 0 || !luo_trace_add(c->t, x) || !luo_trace_add(c->t, y)) return false;
+        if (x.name < 0 || !luo_trace_add(step->t, x) || !luo_trace_add(step->t, y)) return false;
     }
     return true;
 }

@@ -47,52 +47,54 @@ static int32_t slice_name(luo_trace *trace, const char *op, bool recompute)
 }
 
 /* Instructions of a role are called alike on all devices: a message that one sends, all send. */
-static const struct luo_tname *names_of(luo_tstep *c, const luo_program *program,
+static const struct luo_tname *names_of(luo_tstep *step, const luo_program *program,
                                         const luo_instr *in)
 {
-    struct luo_tname *n = &c->name[c->first_name[program->role] + in->id];
-    if (n->slice) return n;
-    const char *op = in->op >= 0 ? c->set->ops[in->op].name : "";
+    struct luo_tname *tname = &step->name[step->first_name[program->role] + in->id];
+    if (tname->slice) return tname;
+    const char *op = in->op >= 0 ? step->set->ops[in->op].name : "";
     const char *kind = kind_name(in, luo_tstep_slot(program, in));
-    n->slice = 1 + (*op ? slice_name(c->t, op, in->recompute) : luo_trace_name(c->t, kind));
-    n->op = 1 + luo_trace_name(c->t, op);
-    n->kind = 1 + luo_trace_name(c->t, kind);
-    return n;
+    tname->slice =
+        1 + (*op ? slice_name(step->t, op, in->recompute) : luo_trace_name(step->t, kind));
+    tname->op = 1 + luo_trace_name(step->t, op);
+    tname->kind = 1 + luo_trace_name(step->t, kind);
+    return tname;
 }
 
-static bool room_for_names(luo_tstep *c)
+static bool room_for_names(luo_tstep *step)
 {
     int32_t n = 0;
-    c->first_name = LUO_NEW_N(c->t->scratch, int32_t, c->set->nroles);
-    for (int32_t i = 0; c->first_name && i < c->set->nroles; i++) {
-        c->first_name[i] = n;
-        n += c->set->roles[i].ninstr;
+    step->first_name = LUO_NEW_N(step->t->scratch, int32_t, step->set->nroles);
+    for (int32_t i = 0; step->first_name && i < step->set->nroles; i++) {
+        step->first_name[i] = n;
+        n += step->set->roles[i].ninstr;
     }
-    c->name = LUO_NEW_N(c->t->scratch, struct luo_tname, n);
-    return c->first_name && c->name;
+    step->name = LUO_NEW_N(step->t->scratch, struct luo_tname, n);
+    return step->first_name && step->name;
 }
 
-static bool add_slice(luo_tstep *c, const luo_program *program, int64_t k)
+static bool add_slice(luo_tstep *step, const luo_program *program, int64_t k)
 {
-    const luo_op_record *r = &c->result->records[k];
-    const luo_instr *in = luo_tstep_instr(c, program, k);
-    luo_titem x = luo_trace_item(LUO_TITEM_OP, c->t->cluster->devices[r->device].node + 1,
-                                 8 * r->device + c->row[k] + 1, c->at[k].ts);
-    x.dur = c->at[k].end - c->at[k].ts;
-    x.cat = (uint8_t)(LUO_TRACE_CAT_STREAM + in->stream);
-    const struct luo_tname *name = names_of(c, program, in);
-    x.name = name->slice - 1;
-    x.text = name->op - 1;
-    x.extra = name->kind - 1;
-    x.step = c->step;
-    x.attempt = c->attempt;
-    x.pipeline = program->pipeline;
-    x.stage = program->stage;
-    x.micro_batch = program->tasks[r->task].micro_batch;
-    x.layer = in->layer;
-    x.bytes = in->bytes;
-    x.instruction = in->id;
-    return x.name >= 0 && x.text >= 0 && x.extra >= 0 && luo_trace_add(c->t, x);
+    const luo_op_record *record = &step->result->records[k];
+    const luo_instr *in = luo_tstep_instr(step, program, k);
+    luo_titem titem =
+        luo_trace_item(LUO_TITEM_OP, step->t->cluster->devices[record->device].node + 1,
+                       8 * record->device + step->row[k] + 1, step->at[k].ts);
+    titem.dur = step->at[k].end - step->at[k].ts;
+    titem.cat = (uint8_t)(LUO_TRACE_CAT_STREAM + in->stream);
+    const struct luo_tname *name = names_of(step, program, in);
+    titem.name = name->slice - 1;
+    titem.text = name->op - 1;
+    titem.extra = name->kind - 1;
+    titem.step = step->step;
+    titem.attempt = step->attempt;
+    titem.pipeline = program->pipeline;
+    titem.stage = program->stage;
+    titem.micro_batch = program->tasks[record->task].micro_batch;
+    titem.layer = in->layer;
+    titem.bytes = in->bytes;
+    titem.instruction = in->id;
+    return titem.name >= 0 && titem.text >= 0 && titem.extra >= 0 && luo_trace_add(step->t, titem);
 }
 
 static int by_start(const void *a, const void *b)
@@ -105,58 +107,59 @@ static int by_start(const void *a, const void *b)
 /* The time in which no stream of the device is busy, as `wait` slices on its compute track. Gaps
  * below a microsecond are launch and rounding, not waiting. before: where that track ended when
  * the step began; steps are rounded one by one, so that may be later than the step's start. */
-static bool add_waits(luo_tstep *c, int32_t device, int64_t before, const luo_when *busy, int64_t n)
+static bool add_waits(luo_tstep *step, int32_t device, int64_t before, const luo_when *busy,
+                      int64_t n)
 {
     enum { LEAST_NS = 1000 };
-    luo_titem x = luo_trace_item(LUO_TITEM_WAIT, c->t->cluster->devices[device].node + 1,
-                                 8 * device + LUO_STREAM_COMPUTE + 1, 0);
-    x.cat = LUO_TRACE_CAT_BUBBLE;
-    x.name = luo_trace_name(c->t, "wait");
-    x.step = c->step;
-    x.attempt = c->attempt;
-    const size_t mark = luo_arena_mark(c->t->scratch);
-    luo_when *w = LUO_NEW_N(c->t->scratch, luo_when, n + 1);
-    bool ok = w && x.name >= 0;
+    luo_titem titem = luo_trace_item(LUO_TITEM_WAIT, step->t->cluster->devices[device].node + 1,
+                                     8 * device + LUO_STREAM_COMPUTE + 1, 0);
+    titem.cat = LUO_TRACE_CAT_BUBBLE;
+    titem.name = luo_trace_name(step->t, "wait");
+    titem.step = step->step;
+    titem.attempt = step->attempt;
+    const size_t mark = luo_arena_mark(step->t->scratch);
+    luo_when *when = LUO_NEW_N(step->t->scratch, luo_when, n + 1);
+    bool ok = when && titem.name >= 0;
     if (ok) {
-        memcpy(w, busy, (size_t)n * sizeof *w);
-        qsort(w, (size_t)n, sizeof *w, by_start);
-        w[n] = (luo_when){c->end, c->end};
+        memcpy(when, busy, (size_t)n * sizeof *when);
+        qsort(when, (size_t)n, sizeof *when, by_start);
+        when[n] = (luo_when){step->end, step->end};
     }
-    int64_t until = c->start > before ? c->start : before;
-    int64_t *last = c->t->track_end + 8 * device + LUO_STREAM_COMPUTE;
+    int64_t until = step->start > before ? step->start : before;
+    int64_t *last = step->t->track_end + 8 * device + LUO_STREAM_COMPUTE;
     for (int64_t i = 0; ok && i <= n; i++) {
-        if (w[i].ts - until >= LEAST_NS) {
-            x.ts = until;
-            x.dur = w[i].ts - until;
-            ok = luo_trace_add(c->t, x);
-            if (w[i].ts > *last) *last = w[i].ts;
+        if (when[i].ts - until >= LEAST_NS) {
+            titem.ts = until;
+            titem.dur = when[i].ts - until;
+            ok = luo_trace_add(step->t, titem);
+            if (when[i].ts > *last) *last = when[i].ts;
         }
-        if (w[i].end > until) until = w[i].end;
+        if (when[i].end > until) until = when[i].end;
     }
-    luo_arena_reset(c->t->scratch, mark);
+    luo_arena_reset(step->t->scratch, mark);
     return ok;
 }
 
 /* Slices of one track may not overlap. Every stream has its track; pp, whose four lanes run side
  * by side, has the two spare ones as well and takes the first that is free. What still overlaps
  * (a clock that is off by a hair) begins where the one before it ends. */
-static void choose_row(luo_tstep *c, const luo_program *program, int64_t k)
+static void choose_row(luo_tstep *step, const luo_program *program, int64_t k)
 {
-    const luo_instr *in = luo_tstep_instr(c, program, k);
+    const luo_instr *in = luo_tstep_instr(step, program, k);
     const int pp[] = {LUO_STREAM_PP, LUO_TRACE_PP_2, LUO_TRACE_PP_3};
     const int n = in->stream == LUO_STREAM_PP ? 3 : 1;
-    int64_t *last = c->t->track_end + 8 * c->result->records[k].device;
-    luo_when *w = &c->at[k];
+    int64_t *last = step->t->track_end + 8 * step->result->records[k].device;
+    luo_when *when = &step->at[k];
     int best = in->stream;
     for (int i = 0; i < n; i++) {
-        if (last[pp[i]] > w->ts && i + 1 < n) continue;
+        if (last[pp[i]] > when->ts && i + 1 < n) continue;
         if (n > 1) best = pp[i];
         break;
     }
-    if (w->ts < last[best]) w->ts = last[best];
-    if (w->end < w->ts) w->end = w->ts;
-    last[best] = w->end;
-    c->row[k] = (uint8_t)best;
+    if (when->ts < last[best]) when->ts = last[best];
+    if (when->end < when->ts) when->end = when->ts;
+    last[best] = when->end;
+    step->row[k] = (uint8_t)best;
 }
 
 typedef struct turn {
@@ -171,60 +174,61 @@ static int by_turn(const void *a, const void *b)
 }
 
 /* Records first..first+n-1 are one device's. */
-static bool add_device(luo_tstep *c, const luo_program *program, int64_t first, int64_t n)
+static bool add_device(luo_tstep *step, const luo_program *program, int64_t first, int64_t n)
 {
-    const size_t mark = luo_arena_mark(c->t->scratch);
-    const int64_t before = c->t->track_end[8 * program->device + LUO_STREAM_COMPUTE];
-    turn *order = LUO_NEW_N(c->t->scratch, turn, n);
+    const size_t mark = luo_arena_mark(step->t->scratch);
+    const int64_t before = step->t->track_end[8 * program->device + LUO_STREAM_COMPUTE];
+    turn *order = LUO_NEW_N(step->t->scratch, turn, n);
     bool ok = order != NULL;
-    for (int64_t i = 0; ok && i < n; i++) order[i] = (turn){c->at[first + i].ts, first + i};
+    for (int64_t i = 0; ok && i < n; i++) order[i] = (turn){step->at[first + i].ts, first + i};
     if (ok) qsort(order, (size_t)n, sizeof *order, by_turn);
-    for (int64_t i = 0; ok && i < n; i++) choose_row(c, program, order[i].record);
-    luo_arena_reset(c->t->scratch, mark);
-    for (int64_t k = first; ok && k < first + n; k++) ok = add_slice(c, program, k);
-    return ok && add_waits(c, program->device, before, c->at + first, n) &&
-           luo_trace_memory(c, program, first, n);
+    for (int64_t i = 0; ok && i < n; i++) choose_row(step, program, order[i].record);
+    luo_arena_reset(step->t->scratch, mark);
+    for (int64_t k = first; ok && k < first + n; k++) ok = add_slice(step, program, k);
+    return ok && add_waits(step, program->device, before, step->at + first, n) &&
+           luo_trace_memory(step, program, first, n);
 }
 
 /* Draws device after device until the room is used up; false: out of memory. */
-static bool add_devices(luo_tstep *c)
+static bool add_devices(luo_tstep *step)
 {
-    luo_trace *trace = c->t;
+    luo_trace *trace = step->t;
     int64_t k = 0, owed = 0; /* ends of arrows, drawn after the last device */
-    while (k < c->result->nrecords) {
-        const int32_t device = c->result->records[k].device;
-        const luo_program *program = luo_programs_find(c->set, device);
+    while (k < step->result->nrecords) {
+        const int32_t device = step->result->records[k].device;
+        const luo_program *program = luo_programs_find(step->set, device);
         const int64_t mark = trace->n;
         int64_t n = 0;
-        for (; k + n < c->result->nrecords && c->result->records[k + n].device == device; n++) {
-            const luo_slot *slot = luo_tstep_slot(program, luo_tstep_instr(c, program, k + n));
+        for (; k + n < step->result->nrecords && step->result->records[k + n].device == device;
+             n++) {
+            const luo_slot *slot = luo_tstep_slot(program, luo_tstep_instr(step, program, k + n));
             owed += slot ? slot->nmessage : 0;
         }
-        if (!add_device(c, program, k, n)) return false;
+        if (!add_device(step, program, k, n)) return false;
         if (luo_trace_room(trace, false) < owed) {
             trace->n = mark;
             trace->full = true;
             return true;
         }
         k += n;
-        c->ndrawn = k;
-        c->ndevices++;
+        step->ndrawn = k;
+        step->ndevices++;
     }
     return true;
 }
 
-static bool times(luo_tstep *c)
+static bool times(luo_tstep *step)
 {
-    const luo_step_result *result = c->result;
-    c->at = LUO_NEW_N(c->t->scratch, luo_when, result->nrecords);
-    c->row = LUO_NEW_N(c->t->scratch, uint8_t, result->nrecords);
-    if (!c->at || !c->row) return false;
+    const luo_step_result *result = step->result;
+    step->at = LUO_NEW_N(step->t->scratch, luo_when, result->nrecords);
+    step->row = LUO_NEW_N(step->t->scratch, uint8_t, result->nrecords);
+    if (!step->at || !step->row) return false;
     for (int64_t k = 0; k < result->nrecords; k++) {
-        const int64_t ts = c->start + luo_trace_ns(result->records[k].start_s);
-        const int64_t end = c->start + luo_trace_ns(result->records[k].end_s);
-        c->at[k] = (luo_when){ts, end > ts ? end : ts};
+        const int64_t ts = step->start + luo_trace_ns(result->records[k].start_s);
+        const int64_t end = step->start + luo_trace_ns(result->records[k].end_s);
+        step->at[k] = (luo_when){ts, end > ts ? end : ts};
     }
-    return luo_trace_match(c);
+    return luo_trace_match(step);
 }
 
 luo_status luo_trace_step(luo_trace *trace, int64_t step, int32_t attempt, double start_s,

@@ -27,14 +27,14 @@ static int by_time(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-void luo_trace_mark(luo_trace *trace, const luo_titem *x)
+void luo_trace_mark(luo_trace *trace, const luo_titem *titem)
 {
-    if (x->pid == LUO_TRACE_RUN) {
-        trace->used_run[0] = trace->used_run[x->tid] = true;
+    if (titem->pid == LUO_TRACE_RUN) {
+        trace->used_run[0] = trace->used_run[titem->tid] = true;
         return;
     }
-    trace->used_node[x->pid - 1] = true;
-    if (x->tid > 0) trace->used[x->tid - 1] = true;
+    trace->used_node[titem->pid - 1] = true;
+    if (titem->tid > 0) trace->used[titem->tid - 1] = true;
 }
 
 /* ---- to the file ---- */
@@ -76,68 +76,68 @@ luo_status luo_trace_spill(luo_trace *trace, luo_err *err)
 
 /* ---- and back ---- */
 
-bool luo_trace_reader_open(luo_trace_reader *r, luo_trace *trace)
+bool luo_trace_reader_open(luo_trace_reader *reader, luo_trace *trace)
 {
     const int64_t held = trace->n - trace->spilled;
-    *r = (luo_trace_reader){.n = trace->npieces + 1};
-    r->source = calloc((size_t)r->n, sizeof *r->source);
-    bool ok = r->source != NULL;
+    *reader = (luo_trace_reader){.n = trace->npieces + 1};
+    reader->source = calloc((size_t)reader->n, sizeof *reader->source);
+    bool ok = reader->source != NULL;
     for (int32_t i = 0; ok && i < trace->npieces; i++) {
-        luo_trace_source *s = &r->source[i];
-        *s = (luo_trace_source){.fd = trace->spill_fd,
-                                .at = i ? trace->piece_end[i - 1] : 0,
-                                .end = trace->piece_end[i],
-                                .block = malloc(BLOCK * sizeof *s->block)};
-        ok = s->block != NULL;
+        luo_trace_source *source = &reader->source[i];
+        *source = (luo_trace_source){.fd = trace->spill_fd,
+                                     .at = i ? trace->piece_end[i - 1] : 0,
+                                     .end = trace->piece_end[i],
+                                     .block = malloc(BLOCK * sizeof *source->block)};
+        ok = source->block != NULL;
     }
     if (!ok) return false;
     if (held > 0) qsort(trace->at, (size_t)held, sizeof *trace->at, by_time);
     for (int64_t i = 0; i < held; i++) luo_trace_mark(trace, &trace->at[i]);
-    r->source[trace->npieces] = (luo_trace_source){.fd = -1, .block = trace->at, .n = held};
+    reader->source[trace->npieces] = (luo_trace_source){.fd = -1, .block = trace->at, .n = held};
     return true;
 }
 
-static bool fill(luo_trace_source *s)
+static bool fill(luo_trace_source *source)
 {
-    s->i = 0;
-    s->n = s->end - s->at < BLOCK ? s->end - s->at : BLOCK;
-    char *to = (char *)s->block;
-    off_t from = (off_t)(s->at * (int64_t)sizeof *s->block);
-    for (size_t left = (size_t)s->n * sizeof *s->block; left > 0;) {
-        const ssize_t k = pread(s->fd, to, left, from);
+    source->i = 0;
+    source->n = source->end - source->at < BLOCK ? source->end - source->at : BLOCK;
+    char *to = (char *)source->block;
+    off_t from = (off_t)(source->at * (int64_t)sizeof *source->block);
+    for (size_t left = (size_t)source->n * sizeof *source->block; left > 0;) {
+        const ssize_t k = pread(source->fd, to, left, from);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) return false;
         to += k;
         from += k;
         left -= (size_t)k;
     }
-    s->at += s->n;
+    source->at += source->n;
     return true;
 }
 
-static const luo_titem *first_of(luo_trace_reader *r, luo_trace_source *s)
+static const luo_titem *first_of(luo_trace_reader *reader, luo_trace_source *source)
 {
-    if (s->i == s->n && s->at < s->end && !fill(s)) r->failed = true;
-    return s->i < s->n && !r->failed ? &s->block[s->i] : NULL;
+    if (source->i == source->n && source->at < source->end && !fill(source)) reader->failed = true;
+    return source->i < source->n && !reader->failed ? &source->block[source->i] : NULL;
 }
 
-const luo_titem *luo_trace_reader_next(luo_trace_reader *r)
+const luo_titem *luo_trace_reader_next(luo_trace_reader *reader)
 {
     luo_trace_source *best = NULL;
     const luo_titem *found = NULL;
-    for (int32_t i = 0; i < r->n; i++) {
-        const luo_titem *x = first_of(r, &r->source[i]);
-        if (!x || (found && by_time(found, x) < 0)) continue;
-        found = x;
-        best = &r->source[i];
+    for (int32_t i = 0; i < reader->n; i++) {
+        const luo_titem *titem = first_of(reader, &reader->source[i]);
+        if (!titem || (found && by_time(found, titem) < 0)) continue;
+        found = titem;
+        best = &reader->source[i];
     }
     if (best) best->i++;
-    return r->failed ? NULL : found;
+    return reader->failed ? NULL : found;
 }
 
-void luo_trace_reader_close(luo_trace_reader *r)
+void luo_trace_reader_close(luo_trace_reader *reader)
 {
-    for (int32_t i = 0; r->source && i + 1 < r->n; i++) free(r->source[i].block);
-    free(r->source);
-    *r = (luo_trace_reader){0};
+    for (int32_t i = 0; reader->source && i + 1 < reader->n; i++) free(reader->source[i].block);
+    free(reader->source);
+    *reader = (luo_trace_reader){0};
 }

@@ -15,12 +15,12 @@ typedef struct luo_trace_reader {
     bool failed; /* the file cannot be read */
 } luo_trace_reader;
 /* Sorts what is held. False: out of memory. */
-bool luo_trace_reader_open(luo_trace_reader *r, luo_trace *trace);
+bool luo_trace_reader_open(luo_trace_reader *reader, luo_trace *trace);
 /* The next event by time, longer before shorter, then as they came; NULL: no more. It stays until
  * the next call. */
-const luo_titem *luo_trace_reader_next(luo_trace_reader *r);
-void luo_trace_reader_close(luo_trace_reader *r);
+const luo_titem *luo_trace_reader_next(luo_trace_reader *reader);
+void luo_trace_reader_close(luo_trace_reader *reader);
 
 /* Tracks of an event: of the run, or of a node and a device. */
-void luo_trace_mark(luo_trace *trace, const luo_titem *x);
+void luo_trace_mark(luo_trace *trace, const luo_titem *titem);
 #endif

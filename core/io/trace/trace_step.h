@@ -30,22 +30,23 @@ typedef struct luo_tstep {
     } *name;
 } luo_tstep;
 
-/* trace_flows.c: matches sends and receives into c->flow, and moves the start of a receive, which
- * is posted long before, to the start of its message. */
-bool luo_trace_match(luo_tstep *c);
-bool luo_trace_flows(luo_tstep *c);
+/* trace_flows.c: matches sends and receives into step->flow, and moves the start of a receive,
+ * which is posted long before, to the start of its message. */
+bool luo_trace_match(luo_tstep *step);
+bool luo_trace_flows(luo_tstep *step);
 /* trace_counters.c: records first..first+n-1 are those of p's device. */
-bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t n);
+bool luo_trace_memory(luo_tstep *step, const luo_program *program, int64_t first, int64_t n);
 bool luo_trace_nics(luo_trace *trace, int64_t start, int64_t end, const luo_link_use *use,
                     int32_t n);
 
-static inline const luo_instr *luo_tstep_instr(const luo_tstep *c, const luo_program *p, int64_t k)
+static inline const luo_instr *luo_tstep_instr(const luo_tstep *step, const luo_program *program,
+                                               int64_t k)
 {
-    return &c->set->roles[p->role].instr[c->result->records[k].instr];
+    return &step->set->roles[program->role].instr[step->result->records[k].instr];
 }
 
-static inline const luo_slot *luo_tstep_slot(const luo_program *p, const luo_instr *in)
+static inline const luo_slot *luo_tstep_slot(const luo_program *program, const luo_instr *in)
 {
-    return in->slot >= 0 ? &p->slots[in->slot] : NULL;
+    return in->slot >= 0 ? &program->slots[in->slot] : NULL;
 }
 #endif

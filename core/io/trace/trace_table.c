@@ -316,34 +316,34 @@ static luo_status read_peers(table *t, const luo_csv_cell *cell, op_row *row)
     return LUO_OK;
 }
 
-static luo_status read_op(table *t, const luo_csv_cell *c)
+static luo_status read_op(table *t, const luo_csv_cell *cell)
 {
     enum { INSTRUCTIONS = 1 << 24 };
-    op_row row = {.seq = c[LUO_COL_OPS_seq].whole,
-                  .step = c[LUO_COL_OPS_step].whole,
-                  .attempt = (int32_t)c[LUO_COL_OPS_attempt].whole,
-                  .device = (int32_t)c[LUO_COL_OPS_device].whole,
-                  .instruction = c[LUO_COL_OPS_instruction].whole,
-                  .micro_batch = whole_or_none(&c[LUO_COL_OPS_micro_batch]),
-                  .bytes = c[LUO_COL_OPS_bytes].whole,
-                  .pipeline = whole_or_none(&c[LUO_COL_OPS_pipeline]),
-                  .stage = whole_or_none(&c[LUO_COL_OPS_stage]),
-                  .layer = whole_or_none(&c[LUO_COL_OPS_layer]),
-                  .op = op_of(t, c[LUO_COL_OPS_op].text),
-                  .status = status_of(c[LUO_COL_OPS_status].text)};
-    row.stream = (uint8_t)word_of(t, c, LUO_COL_OPS_stream, "stream", stream_word);
-    row.phase = (uint8_t)word_of(t, c, LUO_COL_OPS_phase, "phase", phase_word);
-    row.kind = (uint8_t)word_of(t, c, LUO_COL_OPS_kind, "kind", kind_word);
-    if (!within(t, LUO_COL_OPS_device, "device", c[LUO_COL_OPS_device].number, 0,
+    op_row row = {.seq = cell[LUO_COL_OPS_seq].whole,
+                  .step = cell[LUO_COL_OPS_step].whole,
+                  .attempt = (int32_t)cell[LUO_COL_OPS_attempt].whole,
+                  .device = (int32_t)cell[LUO_COL_OPS_device].whole,
+                  .instruction = cell[LUO_COL_OPS_instruction].whole,
+                  .micro_batch = whole_or_none(&cell[LUO_COL_OPS_micro_batch]),
+                  .bytes = cell[LUO_COL_OPS_bytes].whole,
+                  .pipeline = whole_or_none(&cell[LUO_COL_OPS_pipeline]),
+                  .stage = whole_or_none(&cell[LUO_COL_OPS_stage]),
+                  .layer = whole_or_none(&cell[LUO_COL_OPS_layer]),
+                  .op = op_of(t, cell[LUO_COL_OPS_op].text),
+                  .status = status_of(cell[LUO_COL_OPS_status].text)};
+    row.stream = (uint8_t)word_of(t, cell, LUO_COL_OPS_stream, "stream", stream_word);
+    row.phase = (uint8_t)word_of(t, cell, LUO_COL_OPS_phase, "phase", phase_word);
+    row.kind = (uint8_t)word_of(t, cell, LUO_COL_OPS_kind, "kind", kind_word);
+    if (!within(t, LUO_COL_OPS_device, "device", cell[LUO_COL_OPS_device].number, 0,
                 LUO_DEVICES_MAX - 1) ||
-        !within(t, LUO_COL_OPS_instruction, "instruction", c[LUO_COL_OPS_instruction].number, 0,
+        !within(t, LUO_COL_OPS_instruction, "instruction", cell[LUO_COL_OPS_instruction].number, 0,
                 INSTRUCTIONS) ||
-        !time_of(t, c, LUO_COL_OPS_t_start_s, "t_start_s", &row.start_s) ||
-        !time_of(t, c, LUO_COL_OPS_t_end_s, "t_end_s", &row.end_s))
+        !time_of(t, cell, LUO_COL_OPS_t_start_s, "t_start_s", &row.start_s) ||
+        !time_of(t, cell, LUO_COL_OPS_t_end_s, "t_end_s", &row.end_s))
         return LUO_OK; /* told; the table's status has it */
     if (t->n > 0 && (t->row[0].step != row.step || t->row[0].attempt != row.attempt))
         LUO_TRY(draw_step(t));
-    LUO_TRY(read_peers(t, &c[LUO_COL_OPS_peer], &row));
+    LUO_TRY(read_peers(t, &cell[LUO_COL_OPS_peer], &row));
     if (!LUO_VEC_ROOM(t->row, t->n, t->cap)) return nomem(t);
     t->row[t->n++] = row;
     return LUO_OK;

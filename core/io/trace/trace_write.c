@@ -86,47 +86,47 @@ static void arg_num(writer *w, bool *any, const char *key, double v)
     *any = true;
 }
 
-static void args(writer *w, const luo_titem *x)
+static void args(writer *w, const luo_titem *titem)
 {
     bool any = false;
     luo_str_add(&w->out, ",\"args\":{");
-    switch ((luo_titem_kind)x->kind) {
+    switch ((luo_titem_kind)titem->kind) {
     case LUO_TITEM_OP:
-        arg_text(w, &any, "op", x->text);
-        arg_text(w, &any, "kind", x->extra);
-        arg(w, &any, "step", x->step);
-        arg(w, &any, "attempt", x->attempt);
-        arg(w, &any, "pipeline", x->pipeline);
-        arg(w, &any, "stage", x->stage);
-        arg(w, &any, "micro_batch", x->micro_batch);
-        arg(w, &any, "layer", x->layer);
-        arg(w, &any, "bytes", x->bytes);
-        arg(w, &any, "instruction", x->instruction);
+        arg_text(w, &any, "op", titem->text);
+        arg_text(w, &any, "kind", titem->extra);
+        arg(w, &any, "step", titem->step);
+        arg(w, &any, "attempt", titem->attempt);
+        arg(w, &any, "pipeline", titem->pipeline);
+        arg(w, &any, "stage", titem->stage);
+        arg(w, &any, "micro_batch", titem->micro_batch);
+        arg(w, &any, "layer", titem->layer);
+        arg(w, &any, "bytes", titem->bytes);
+        arg(w, &any, "instruction", titem->instruction);
         break;
     case LUO_TITEM_WAIT:
-        arg(w, &any, "step", x->step);
-        arg(w, &any, "attempt", x->attempt);
+        arg(w, &any, "step", titem->step);
+        arg(w, &any, "attempt", titem->attempt);
         break;
     case LUO_TITEM_SPAN:
-        arg(w, &any, "step", x->step);
-        arg(w, &any, "plan", x->pipeline);
-        arg_text(w, &any, "event", x->text);
-        arg(w, &any, "bytes", x->bytes);
+        arg(w, &any, "step", titem->step);
+        arg(w, &any, "plan", titem->pipeline);
+        arg_text(w, &any, "event", titem->text);
+        arg(w, &any, "bytes", titem->bytes);
         break;
     case LUO_TITEM_EVENT:
-        arg_text(w, &any, "id", x->text);
-        arg(w, &any, "step", x->step);
-        arg_num(w, &any, "value", x->value);
-        arg_text(w, &any, "detail", x->extra);
+        arg_text(w, &any, "id", titem->text);
+        arg(w, &any, "step", titem->step);
+        arg_num(w, &any, "value", titem->value);
+        arg_text(w, &any, "detail", titem->extra);
         break;
     case LUO_TITEM_BYTES:
-        arg(w, &any, "bytes", x->bytes);
+        arg(w, &any, "bytes", titem->bytes);
         break;
     case LUO_TITEM_RATIO:
-        arg_num(w, &any, "ratio", x->value);
+        arg_num(w, &any, "ratio", titem->value);
         break;
     case LUO_TITEM_FACTOR:
-        arg_num(w, &any, "factor", x->value);
+        arg_num(w, &any, "factor", titem->value);
         break;
     case LUO_TITEM_FLOW_S:
     case LUO_TITEM_FLOW_F:
@@ -135,13 +135,13 @@ static void args(writer *w, const luo_titem *x)
     luo_str_addc(&w->out, '}');
 }
 
-static const char *phase_of(const luo_titem *x)
+static const char *phase_of(const luo_titem *titem)
 {
-    switch ((luo_titem_kind)x->kind) {
+    switch ((luo_titem_kind)titem->kind) {
     case LUO_TITEM_OP:
     case LUO_TITEM_WAIT:
     case LUO_TITEM_SPAN:
-        return x->dur > 0 ? "X" : "i";
+        return titem->dur > 0 ? "X" : "i";
     case LUO_TITEM_EVENT:
         return "i";
     case LUO_TITEM_FLOW_S:
@@ -156,32 +156,32 @@ static const char *phase_of(const luo_titem *x)
     return "C";
 }
 
-static void put(writer *w, const luo_titem *x)
+static void put(writer *w, const luo_titem *titem)
 {
     luo_str *text = &w->out;
-    const char *ph = phase_of(x);
+    const char *ph = phase_of(titem);
     begin(w);
     luo_str_add(text, "{\"ph\":\"");
     luo_str_add(text, ph);
-    field(text, "\",\"pid\":", x->pid);
-    if (*ph != 'C') field(text, ",\"tid\":", x->tid);
+    field(text, "\",\"pid\":", titem->pid);
+    if (*ph != 'C') field(text, ",\"tid\":", titem->tid);
     luo_str_add(text, ",\"ts\":");
-    us(text, x->ts);
+    us(text, titem->ts);
     if (*ph == 'X') {
         luo_str_add(text, ",\"dur\":");
-        us(text, x->dur);
+        us(text, titem->dur);
     }
     luo_str_add(text, ",\"name\":");
-    luo_str_add(text, w->t->name[x->name]);
-    if (*ph == 'i') luo_str_add(text, x->global ? ",\"s\":\"g\"" : ",\"s\":\"t\"");
+    luo_str_add(text, w->t->name[titem->name]);
+    if (*ph == 'i') luo_str_add(text, titem->global ? ",\"s\":\"g\"" : ",\"s\":\"t\"");
     if (*ph != 'C') {
         luo_str_add(text, ",\"cat\":\"");
-        luo_str_add(text, cats[x->cat]);
+        luo_str_add(text, cats[titem->cat]);
         luo_str_addc(text, '"');
     }
-    if (*ph == 's' || *ph == 'f') field(text, ",\"id\":", x->extra);
+    if (*ph == 's' || *ph == 'f') field(text, ",\"id\":", titem->extra);
     if (*ph == 'f') luo_str_add(text, ",\"bp\":\"e\"");
-    if (*ph != 's' && *ph != 'f') args(w, x);
+    if (*ph != 's' && *ph != 'f') args(w, titem);
     luo_str_addc(text, '}');
 }
 
@@ -248,22 +248,22 @@ static void put_meta(writer *w)
         }
 }
 
-static void put_head(writer *w, const luo_trace_head *h)
+static void put_head(writer *w, const luo_trace_head *head)
 {
     luo_jsonw json = luo_jsonw_start(&w->out);
     luo_str_add(&w->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":");
     luo_jsonw_open(&json, NULL, '{');
-    luo_jsonw_text(&json, "scenario", h->scenario);
-    luo_jsonw_text(&json, "policy", h->policy);
-    luo_jsonw_text(&json, "backend", h->backend);
-    luo_jsonw_text(&json, "version", h->version);
-    luo_jsonw_seed(&json, "seed", h->seed);
-    luo_jsonw_hash(&json, "scenario_hash", h->scenario_hash);
+    luo_jsonw_text(&json, "scenario", head->scenario);
+    luo_jsonw_text(&json, "policy", head->policy);
+    luo_jsonw_text(&json, "backend", head->backend);
+    luo_jsonw_text(&json, "version", head->version);
+    luo_jsonw_seed(&json, "seed", head->seed);
+    luo_jsonw_hash(&json, "scenario_hash", head->scenario_hash);
     luo_jsonw_open(&json, "plan_hashes", '[');
-    for (int32_t i = 0; i < h->nplans; i++) luo_jsonw_hash(&json, NULL, h->plans[i]);
+    for (int32_t i = 0; i < head->nplans; i++) luo_jsonw_hash(&json, NULL, head->plans[i]);
     luo_jsonw_close(&json);
     luo_jsonw_open(&json, "program_hashes", '[');
-    for (int32_t i = 0; i < h->nplans; i++) luo_jsonw_hash(&json, NULL, h->programs[i]);
+    for (int32_t i = 0; i < head->nplans; i++) luo_jsonw_hash(&json, NULL, head->programs[i]);
     luo_jsonw_close(&json);
     luo_jsonw_close(&json);
     luo_str_add(&w->out, ",\"traceEvents\":[");
@@ -272,12 +272,12 @@ static void put_head(writer *w, const luo_trace_head *h)
 static bool put_all(writer *w, const luo_trace_head *head)
 {
     luo_trace_reader events;
-    const luo_titem *x;
+    const luo_titem *titem;
     const bool ok = luo_trace_reader_open(&events, w->t);
     w->first = true;
     if (ok) put_head(w, head);
     if (ok) put_meta(w);
-    while (ok && !w->failed && !w->nomem && (x = luo_trace_reader_next(&events))) put(w, x);
+    while (ok && !w->failed && !w->nomem && (titem = luo_trace_reader_next(&events))) put(w, titem);
     luo_str_add(&w->out, "\n]}\n");
     spill(w, 0);
     w->failed |= events.failed;
@@ -303,13 +303,14 @@ luo_status luo_trace_write(luo_trace *trace, const char *dir, const char *name,
                            const luo_trace_head *head, luo_err *err)
 {
     luo_str path = {0};
-    luo_replace f = {.fd = -1};
+    luo_replace replace = {.fd = -1};
     writer w = {.t = trace};
     luo_str_addf(&path, "%s/%s", dir, name);
-    luo_status st = path.failed ? luo_err_nomem(err) : luo_replace_open_own(&f, path.at, err);
+    luo_status st = path.failed ? luo_err_nomem(err) : luo_replace_open_own(&replace, path.at, err);
     if (st == LUO_OK) {
-        st = put_file(&w, f.fd, f.path, head, err);
-        const luo_status closed = luo_replace_close(&f, st == LUO_OK, st == LUO_OK ? err : NULL);
+        st = put_file(&w, replace.fd, replace.path, head, err);
+        const luo_status closed =
+            luo_replace_close(&replace, st == LUO_OK, st == LUO_OK ? err : NULL);
         if (st == LUO_OK) st = closed;
     }
     luo_str_free(&w.out);

@@ -39,23 +39,25 @@ static double smallest_limit(const luo_auto_env *env)
 }
 
 static double rank_bytes(const luo_auto_env *env, const luo_auto_layer *layer,
-                         const luo_auto_strategy *s, double share, double samples)
+                         const luo_auto_strategy *strategy, double share, double samples)
 {
-    const double shards = luo_auto_strategy_sharded(s) ? luo_auto_strategy_data(s) : 1;
+    const double shards =
+        luo_auto_strategy_sharded(strategy) ? luo_auto_strategy_data(strategy) : 1;
     const double kept =
-        s->checkpoint ? layer->act_c_bytes : layer->act_s_bytes + layer->act_t_bytes * share;
+        strategy->checkpoint ? layer->act_c_bytes : layer->act_s_bytes + layer->act_t_bytes * share;
     return STATE_BYTES * layer->parameters * share / shards + kept * samples * env->in_flight;
 }
 
 /* What the slowest and the fullest rank need. Returns the largest share. */
 static double over_ranks(const luo_auto_env *env, const luo_auto_layer *layer,
-                         const luo_auto_strategy *s, const dealt *x, luo_auto_cost *out)
+                         const luo_auto_strategy *strategy, const dealt *x, luo_auto_cost *out)
 {
     const double least = smallest_limit(env);
     double widest = 0;
     for (int32_t r = 0; r < env->devices; r++) {
         const int64_t samples = x->hi[r] - x->lo[r];
-        const double share = x->share[r], bytes = rank_bytes(env, layer, s, share, (double)samples);
+        const double share = x->share[r],
+                     bytes = rank_bytes(env, layer, strategy, share, (double)samples);
         const double limit = env->cluster->limit_bytes[env->first + r];
         const double flop = layer->forward_flop * (double)samples * share;
         out->forward_s = fmax(out->forward_s, flop / env->cluster->flops[env->first + r]);
@@ -69,19 +71,19 @@ static double over_ranks(const luo_auto_env *env, const luo_auto_layer *layer,
 }
 
 static void communicate(const luo_auto_env *env, const luo_auto_layer *layer,
-                        const luo_auto_strategy *s, double widest, luo_auto_cost *out)
+                        const luo_auto_strategy *strategy, double widest, luo_auto_cost *out)
 {
-    const bool sharded = luo_auto_strategy_sharded(s);
+    const bool sharded = luo_auto_strategy_sharded(strategy);
     const luo_auto_kind data = sharded ? LUO_AUTO_SDP : LUO_AUTO_DP;
-    const int32_t t = luo_auto_strategy_tensor(s), d = luo_auto_strategy_data(s);
+    const int32_t t = luo_auto_strategy_tensor(strategy), d = luo_auto_strategy_data(strategy);
     if (t > 1) {
-        const luo_auto_link link = link_of(env, t, luo_auto_strategy_stride(s, LUO_AUTO_TP));
+        const luo_auto_link link = link_of(env, t, luo_auto_strategy_stride(strategy, LUO_AUTO_TP));
         const double once = 2 * ring_pass(t, layer->boundary_bytes * (double)out->samples, link);
         out->tp_forward_s = 2 * once;
-        out->tp_s = (s->checkpoint ? 6 : 4) * once;
+        out->tp_s = (strategy->checkpoint ? 6 : 4) * once;
     }
     if (d > 1) {
-        const luo_auto_link link = link_of(env, d, luo_auto_strategy_stride(s, data));
+        const luo_auto_link link = link_of(env, d, luo_auto_strategy_stride(strategy, data));
         const double pass = ring_pass(d, GRADIENT_BYTES * layer->parameters * widest, link);
         out->sync_s = sharded ? pass : 2 * pass;
         out->gather_s = sharded ? 2 * pass : 0;
@@ -89,37 +91,37 @@ static void communicate(const luo_auto_env *env, const luo_auto_layer *layer,
 }
 
 static luo_status deal_both(luo_arena *scratch, const luo_auto_env *env,
-                            const luo_auto_layer *layer, const luo_auto_strategy *s, dealt *x,
-                            luo_auto_skip *skip, luo_err *err)
+                            const luo_auto_layer *layer, const luo_auto_strategy *strategy,
+                            dealt *x, luo_auto_skip *skip, luo_err *err)
 {
     x->lo = LUO_NEW_N(scratch, int64_t, env->devices);
     x->hi = LUO_NEW_N(scratch, int64_t, env->devices);
     x->share = LUO_NEW_N(scratch, double, env->devices);
     if (!x->lo || !x->hi || !x->share) return luo_err_nomem(err);
-    LUO_TRY(luo_auto_deal_samples(scratch, env, s, x->lo, x->hi, skip, err));
+    LUO_TRY(luo_auto_deal_samples(scratch, env, strategy, x->lo, x->hi, skip, err));
     if (*skip != LUO_AUTO_TAKEN) return LUO_OK;
-    return luo_auto_deal_width(scratch, env, s, layer, x->share, skip, err);
+    return luo_auto_deal_width(scratch, env, strategy, layer, x->share, skip, err);
 }
 
 luo_status luo_auto_cost_layer(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_layer *layer, const luo_auto_strategy *s,
+                               const luo_auto_layer *layer, const luo_auto_strategy *strategy,
                                luo_auto_cost *out, luo_err *err)
 {
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(scratch);
-    luo_auto_cost c = {0};
+    luo_auto_cost cost = {0};
     dealt x;
-    LUO_TRY_OUT(deal_both(scratch, env, layer, s, &x, &c.skip, err));
-    if (c.skip == LUO_AUTO_TAKEN) {
-        communicate(env, layer, s, over_ranks(env, layer, s, &x, &c), &c);
-        c.backward_s = (s->checkpoint ? 3 : 2) * c.forward_s;
-        c.micro_batch_s = c.forward_s + c.backward_s + c.tp_s + c.gather_s;
-        c.exposed_s =
-            luo_auto_cost_overlap(c.sync_s, c.backward_s, env->slow_comm, env->slow_compute) -
-            c.backward_s;
-        c.step_s = env->micro_batches * c.micro_batch_s + c.exposed_s;
+    LUO_TRY_OUT(deal_both(scratch, env, layer, strategy, &x, &cost.skip, err));
+    if (cost.skip == LUO_AUTO_TAKEN) {
+        communicate(env, layer, strategy, over_ranks(env, layer, strategy, &x, &cost), &cost);
+        cost.backward_s = (strategy->checkpoint ? 3 : 2) * cost.forward_s;
+        cost.micro_batch_s = cost.forward_s + cost.backward_s + cost.tp_s + cost.gather_s;
+        cost.exposed_s =
+            luo_auto_cost_overlap(cost.sync_s, cost.backward_s, env->slow_comm, env->slow_compute) -
+            cost.backward_s;
+        cost.step_s = env->micro_batches * cost.micro_batch_s + cost.exposed_s;
     }
-    *out = c;
+    *out = cost;
 out:
     luo_arena_reset(scratch, mark);
     return st;
@@ -139,7 +141,8 @@ static int64_t most_new(int32_t ranks, const int64_t *lo, const int64_t *hi, con
 }
 
 luo_status luo_auto_cost_moved(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, int32_t n, int64_t *moved, luo_err *err)
+                               const luo_auto_strategy *strategy, int32_t n, int64_t *moved,
+                               luo_err *err)
 {
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(scratch);
@@ -148,8 +151,8 @@ luo_status luo_auto_cost_moved(luo_arena *scratch, const luo_auto_env *env,
     luo_auto_skip *skip = LUO_NEW_N(scratch, luo_auto_skip, n);
     if (!lo || !hi || !skip) LUO_TRY_OUT(luo_err_nomem(err));
     for (int32_t a = 0; a < n; a++)
-        LUO_TRY_OUT(
-            luo_auto_deal_samples(scratch, env, &s[a], lo + a * g, hi + a * g, &skip[a], err));
+        LUO_TRY_OUT(luo_auto_deal_samples(scratch, env, &strategy[a], lo + a * g, hi + a * g,
+                                          &skip[a], err));
     for (int32_t a = 0; a < n; a++)
         for (int32_t b = 0; b < n; b++)
             moved[(int64_t)a * n + b] =

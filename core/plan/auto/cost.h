@@ -36,14 +36,15 @@ double luo_auto_cost_overlap(double comm, double compute, double kc, double kb);
  * of a gather's size), 16 bytes of state per parameter, sdp gathers for the backward part as well.
  * See:    tests/unit/check_auto.c, AP5 and AP6. */
 luo_status luo_auto_cost_layer(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_layer *layer, const luo_auto_strategy *s,
+                               const luo_auto_layer *layer, const luo_auto_strategy *strategy,
                                luo_auto_cost *out, luo_err *err);
 
 /* moved[a*n + b]: samples of a micro-batch that the rank with most has to receive when layers
  * change from strategy a to b: those it had not. Strategies whose samples cannot be dealt: 0.
- * Shapes: s[n], moved[n*n]. Errors: LUO_ENOMEM. Cost: O(n^2 * devices). */
+ * Shapes: strategy[n], moved[n*n]. Errors: LUO_ENOMEM. Cost: O(n^2 * devices). */
 luo_status luo_auto_cost_moved(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, int32_t n, int64_t *moved, luo_err *err);
+                               const luo_auto_strategy *strategy, int32_t n, int64_t *moved,
+                               luo_err *err);
 
 /* The link of a group of all devices of the stage, which a change of strategy uses. */
 luo_auto_link luo_auto_cost_stage_link(const luo_auto_env *env);

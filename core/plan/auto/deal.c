@@ -49,24 +49,24 @@ static double speed_of(const luo_auto_env *env, int32_t rank)
     return env->cluster->flops[env->first + rank];
 }
 
-static int32_t data_index(const luo_auto_strategy *s, int32_t rank)
+static int32_t data_index(const luo_auto_strategy *strategy, int32_t rank)
 {
-    const luo_auto_kind kind = luo_auto_strategy_sharded(s) ? LUO_AUTO_SDP : LUO_AUTO_DP;
-    return luo_auto_strategy_index(s, kind, rank);
+    const luo_auto_kind kind = luo_auto_strategy_sharded(strategy) ? LUO_AUTO_SDP : LUO_AUTO_DP;
+    return luo_auto_strategy_index(strategy, kind, rank);
 }
 
 luo_status luo_auto_deal_samples(luo_arena *scratch, const luo_auto_env *env,
-                                 const luo_auto_strategy *s, int64_t *lo, int64_t *hi,
+                                 const luo_auto_strategy *strategy, int64_t *lo, int64_t *hi,
                                  luo_auto_skip *skip, luo_err *err)
 {
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(scratch);
-    const int32_t d = luo_auto_strategy_data(s);
+    const int32_t d = luo_auto_strategy_data(strategy);
     bool whole;
     double *speed = LUO_NEW_N(scratch, double, d);
     int64_t *part = LUO_NEW_N(scratch, int64_t, d + 1);
     if (!speed || !part) LUO_TRY_OUT(luo_err_nomem(err));
-    for (int32_t r = 0; r < env->devices; r++) speed[data_index(s, r)] += speed_of(env, r);
+    for (int32_t r = 0; r < env->devices; r++) speed[data_index(strategy, r)] += speed_of(env, r);
     *skip = LUO_AUTO_SKIP_BATCH;
     if (env->batch % env->micro_batches) goto out;
     LUO_TRY_OUT(
@@ -74,8 +74,8 @@ luo_status luo_auto_deal_samples(luo_arena *scratch, const luo_auto_env *env,
     if (!whole) goto out;
     for (int32_t i = 0; i < d; i++) part[i + 1] += part[i];
     for (int32_t r = 0; r < env->devices; r++) {
-        lo[r] = part[data_index(s, r)];
-        hi[r] = part[data_index(s, r) + 1];
+        lo[r] = part[data_index(strategy, r)];
+        hi[r] = part[data_index(strategy, r) + 1];
     }
     *skip = LUO_AUTO_TAKEN;
 out:
@@ -91,19 +91,19 @@ static void group_speeds(const luo_auto_env *env, int32_t lowest, int32_t stride
 }
 
 luo_status luo_auto_deal_units(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, int64_t units, int64_t *part,
+                               const luo_auto_strategy *strategy, int64_t units, int64_t *part,
                                luo_auto_skip *skip, luo_err *err)
 {
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(scratch);
-    const int32_t t = luo_auto_strategy_tensor(s);
-    const int32_t stride = luo_auto_strategy_stride(s, LUO_AUTO_TP);
+    const int32_t t = luo_auto_strategy_tensor(strategy);
+    const int32_t stride = luo_auto_strategy_stride(strategy, LUO_AUTO_TP);
     double *speed = LUO_NEW_N(scratch, double, t);
     int64_t *own = LUO_NEW_N(scratch, int64_t, t);
     if (!speed || !own) LUO_TRY_OUT(luo_err_nomem(err));
     *skip = LUO_AUTO_TAKEN;
     for (int32_t r = 0; r < env->devices; r++) {
-        if (luo_auto_strategy_index(s, LUO_AUTO_TP, r)) continue;
+        if (luo_auto_strategy_index(strategy, LUO_AUTO_TP, r)) continue;
         bool whole;
         group_speeds(env, r, stride, t, speed);
         LUO_TRY_OUT(deal(scratch, env, units, speed, t, own, &whole, err));
@@ -117,14 +117,14 @@ out:
 
 /* Raises shares to what these units need: what is dealt worst decides. */
 static luo_status raise_shares(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, int64_t units, double *share,
+                               const luo_auto_strategy *strategy, int64_t units, double *share,
                                luo_auto_skip *skip, luo_err *err)
 {
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(scratch);
     int64_t *part = LUO_NEW_N(scratch, int64_t, env->devices);
     if (!part) LUO_TRY_OUT(luo_err_nomem(err));
-    LUO_TRY_OUT(luo_auto_deal_units(scratch, env, s, units, part, skip, err));
+    LUO_TRY_OUT(luo_auto_deal_units(scratch, env, strategy, units, part, skip, err));
     for (int32_t r = 0; r < env->devices; r++)
         share[r] = fmax(share[r], (double)part[r] / (double)units);
 out:
@@ -134,15 +134,15 @@ out:
 
 /* Where nothing has to be whole. */
 static luo_status exact_shares(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, double *share, luo_err *err)
+                               const luo_auto_strategy *strategy, double *share, luo_err *err)
 {
     const size_t mark = luo_arena_mark(scratch);
-    const int32_t t = luo_auto_strategy_tensor(s);
-    const int32_t stride = luo_auto_strategy_stride(s, LUO_AUTO_TP);
+    const int32_t t = luo_auto_strategy_tensor(strategy);
+    const int32_t stride = luo_auto_strategy_stride(strategy, LUO_AUTO_TP);
     double *speed = LUO_NEW_N(scratch, double, t);
     if (!speed) return luo_err_nomem(err);
     for (int32_t r = 0; r < env->devices; r++) {
-        if (luo_auto_strategy_index(s, LUO_AUTO_TP, r)) continue;
+        if (luo_auto_strategy_index(strategy, LUO_AUTO_TP, r)) continue;
         double sum = 0;
         group_speeds(env, r, stride, t, speed);
         const bool even = !env->uneven || all_equal(speed, t);
@@ -154,14 +154,14 @@ static luo_status exact_shares(luo_arena *scratch, const luo_auto_env *env,
 }
 
 luo_status luo_auto_deal_width(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, const luo_auto_layer *layer,
+                               const luo_auto_strategy *strategy, const luo_auto_layer *layer,
                                double *share, luo_auto_skip *skip, luo_err *err)
 {
     *skip = LUO_AUTO_TAKEN;
-    if (!layer->heads && !layer->ffn) return exact_shares(scratch, env, s, share, err);
+    if (!layer->heads && !layer->ffn) return exact_shares(scratch, env, strategy, share, err);
     for (int32_t r = 0; r < env->devices; r++) share[r] = 0;
-    if (layer->heads) LUO_TRY(raise_shares(scratch, env, s, layer->heads, share, skip, err));
+    if (layer->heads) LUO_TRY(raise_shares(scratch, env, strategy, layer->heads, share, skip, err));
     if (layer->ffn && *skip == LUO_AUTO_TAKEN)
-        LUO_TRY(raise_shares(scratch, env, s, layer->ffn, share, skip, err));
+        LUO_TRY(raise_shares(scratch, env, strategy, layer->ffn, share, skip, err));
     return LUO_OK;
 }

@@ -28,20 +28,20 @@ luo_status luo_auto_deal_by_speed(luo_arena *scratch, int64_t total, const doubl
  * Shapes: lo, hi: env->devices. Errors: LUO_ENOMEM. Out: *skip; if taken, lo and hi.
  * Pre:    the product of the strategy's degrees is env->devices. Cost: O(devices). */
 luo_status luo_auto_deal_samples(luo_arena *scratch, const luo_auto_env *env,
-                                 const luo_auto_strategy *s, int64_t *lo, int64_t *hi,
+                                 const luo_auto_strategy *strategy, int64_t *lo, int64_t *hi,
                                  luo_auto_skip *skip, luo_err *err);
 
 /* Units of a layer, such as heads, that every rank gets within its tp group: all without tp.
  * Shapes: part: env->devices. Errors: LUO_ENOMEM. Out: *skip; if taken, part.
  * Pre:    units >= 1 and below 2^31. */
 luo_status luo_auto_deal_units(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, int64_t units, int64_t *part,
+                               const luo_auto_strategy *strategy, int64_t units, int64_t *part,
                                luo_auto_skip *skip, luo_err *err);
 
 /* The part of the layer that every rank computes, 0 < share[r] <= 1: 1 without tp. Heads or
  * feed-forward width, whichever is dealt worse; a layer with neither is cut exactly.
  * Shapes: share: env->devices. Errors: LUO_ENOMEM. Out: *skip; if taken, share. */
 luo_status luo_auto_deal_width(luo_arena *scratch, const luo_auto_env *env,
-                               const luo_auto_strategy *s, const luo_auto_layer *layer,
+                               const luo_auto_strategy *strategy, const luo_auto_layer *layer,
                                double *share, luo_auto_skip *skip, luo_err *err);
 #endif

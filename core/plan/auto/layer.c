@@ -5,36 +5,37 @@
 #include <stddef.h>
 #include <string.h>
 
-luo_auto_layer luo_auto_layer_transformer(const char *name, const luo_auto_widths *w)
+luo_auto_layer luo_auto_layer_transformer(const char *name, const luo_auto_widths *widths)
 {
-    const double h = w->hidden, f = w->ffn, s = w->sequence, products = 4 * h * h + 2 * h * f;
+    const double h = widths->hidden, f = widths->ffn, s = widths->sequence,
+                 products = 4 * h * h + 2 * h * f;
     return (luo_auto_layer){.name = name,
                             .parameters = products + 9 * h + f,
                             .forward_flop = 2 * s * products + 4 * s * s * h,
                             .boundary_bytes = 2 * s * h,
                             .act_s_bytes = 10 * s * h,
-                            .act_t_bytes = 24 * s * h + 5 * w->heads * s * s,
+                            .act_t_bytes = 24 * s * h + 5 * widths->heads * s * s,
                             .act_c_bytes = 2 * s * h,
-                            .heads = (int64_t)w->heads,
-                            .ffn = (int64_t)w->ffn};
+                            .heads = (int64_t)widths->heads,
+                            .ffn = (int64_t)widths->ffn};
 }
 
-luo_auto_layer luo_auto_layer_embedding(const char *name, const luo_auto_widths *w)
+luo_auto_layer luo_auto_layer_embedding(const char *name, const luo_auto_widths *widths)
 {
     return (luo_auto_layer){.name = name,
-                            .parameters = w->vocabulary * w->hidden,
-                            .boundary_bytes = 2 * w->sequence * w->hidden};
+                            .parameters = widths->vocabulary * widths->hidden,
+                            .boundary_bytes = 2 * widths->sequence * widths->hidden};
 }
 
-luo_auto_layer luo_auto_layer_head(const char *name, const luo_auto_widths *w)
+luo_auto_layer luo_auto_layer_head(const char *name, const luo_auto_widths *widths)
 {
-    const double input = 2 * w->sequence * w->hidden;
+    const double input = 2 * widths->sequence * widths->hidden;
     return (luo_auto_layer){.name = name,
-                            .parameters = w->vocabulary * w->hidden,
-                            .forward_flop = input * w->vocabulary,
+                            .parameters = widths->vocabulary * widths->hidden,
+                            .forward_flop = input * widths->vocabulary,
                             .boundary_bytes = input,
                             .act_s_bytes = input,
-                            .act_t_bytes = 2 * w->sequence * w->vocabulary,
+                            .act_t_bytes = 2 * widths->sequence * widths->vocabulary,
                             .act_c_bytes = input};
 }
 

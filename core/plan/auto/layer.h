@@ -23,12 +23,12 @@ typedef struct luo_auto_widths {
 
 /* A transformer layer with 2-byte activations: P = 4h^2 + 2hf + 9h + f, F = 2s(4h^2 + 2hf) + 4s^2h,
  * A = 2sh, kept 10sh and 24sh + 5as^2, under checkpointing 2sh. */
-luo_auto_layer luo_auto_layer_transformer(const char *name, const luo_auto_widths *w);
+luo_auto_layer luo_auto_layer_transformer(const char *name, const luo_auto_widths *widths);
 /* The table of tokens: P = Vh, no work; it keeps nothing that the layer after it does not. */
-luo_auto_layer luo_auto_layer_embedding(const char *name, const luo_auto_widths *w);
+luo_auto_layer luo_auto_layer_embedding(const char *name, const luo_auto_widths *widths);
 /* The output layer: P = Vh, F = 2shV; it keeps its input and, divided by tp, the scores (2-byte;
  * ours). */
-luo_auto_layer luo_auto_layer_head(const char *name, const luo_auto_widths *w);
+luo_auto_layer luo_auto_layer_head(const char *name, const luo_auto_widths *widths);
 
 /* Is all but the name the same? Then the search computes them once. */
 bool luo_auto_layer_same(const luo_auto_layer *a, const luo_auto_layer *b);

@@ -16,14 +16,16 @@ static luo_auto_link slower(luo_auto_link a, luo_auto_link b)
 }
 
 /* Of one group: members of a node follow each other, so each run of them is a node's part. */
-static luo_auto_link link_of(const luo_auto_nodes *nodes, const luo_auto_groups *g, int32_t lowest)
+static luo_auto_link link_of(const luo_auto_nodes *nodes, const luo_auto_groups *groups,
+                             int32_t lowest)
 {
     luo_auto_link slowest = {0, INFINITY};
-    for (int32_t k = 0, run; k < g->degree; k += run) {
-        const int32_t node = nodes->node[lowest + k * g->stride];
+    for (int32_t k = 0, run; k < groups->degree; k += run) {
+        const int32_t node = nodes->node[lowest + k * groups->stride];
         run = 1;
-        while (k + run < g->degree && nodes->node[lowest + (k + run) * g->stride] == node) run++;
-        if (run == g->degree) return nodes->inside[node];
+        while (k + run < groups->degree && nodes->node[lowest + (k + run) * groups->stride] == node)
+            run++;
+        if (run == groups->degree) return nodes->inside[node];
         luo_auto_link part = nodes->between[node];
         part.bytes_per_s *= (double)run / nodes->devices[node];
         slowest = slower(slowest, part);

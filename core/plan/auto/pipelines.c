@@ -26,14 +26,15 @@ typedef struct kind { /* what all layers have to do alike */
     bool sharded;
 } kind;
 
-static bool is_of_kind(const void *ctx, int32_t layer, const luo_auto_strategy *s)
+static bool is_of_kind(const void *ctx, int32_t layer, const luo_auto_strategy *strategy)
 {
     const kind *k = ctx;
-    const int32_t data = luo_auto_strategy_data(s), tensor = luo_auto_strategy_tensor(s);
+    const int32_t data = luo_auto_strategy_data(strategy),
+                  tensor = luo_auto_strategy_tensor(strategy);
     (void)layer;
-    if (tensor != k->tensor || (data > 1 && luo_auto_strategy_sharded(s) != k->sharded))
+    if (tensor != k->tensor || (data > 1 && luo_auto_strategy_sharded(strategy) != k->sharded))
         return false;
-    return tensor == 1 || luo_auto_strategy_stride(s, LUO_AUTO_TP) == 1;
+    return tensor == 1 || luo_auto_strategy_stride(strategy, LUO_AUTO_TP) == 1;
 }
 
 /* ---- layers ---- */
@@ -101,9 +102,9 @@ static luo_status speed_of(const pipelines *p, int32_t device, double *out)
     const luo_context none = {.c = 1, .inner = 1};
     const luo_layer_shape shape =
         luo_layer_of(in->model, 1, in->sequence_tokens, 1, none, false);
-    luo_layer_cost c;
-    LUO_TRY(luo_cost_layer(&ctx, &shape, &device, LUO_RECOMPUTE_NONE, &c, p->err));
-    *out = forward_flop(in->model, in->sequence_tokens) / c.forward /
+    luo_layer_cost cost;
+    LUO_TRY(luo_cost_layer(&ctx, &shape, &device, LUO_RECOMPUTE_NONE, &cost, p->err));
+    *out = forward_flop(in->model, in->sequence_tokens) / cost.forward /
            (in->rate ? fmax(1, in->rate[device]) : 1);
     return LUO_OK;
 }
@@ -250,11 +251,11 @@ static luo_status search_kind(pipelines *p, const kind *k, luo_auto_pipelines_pl
     const luo_status st = luo_auto_search(p->arena, &job, &found, &why);
     if (st == LUO_EINFEASIBLE || st == LUO_EUSAGE) return LUO_OK;
     if (st != LUO_OK) return luo_err_set(p->err, st, "%s", why.text);
-    luo_auto_pipelines_plan x = {.step_s = found.step_s};
-    LUO_TRY(write_plan(p, &found, k, &x.plan));
+    luo_auto_pipelines_plan plan = {.step_s = found.step_s};
+    LUO_TRY(write_plan(p, &found, k, &plan.plan));
     int32_t at = (*n)++;
-    for (; at > 0 && out[at - 1].step_s > x.step_s; at--) out[at] = out[at - 1];
-    out[at] = x;
+    for (; at > 0 && out[at - 1].step_s > plan.step_s; at--) out[at] = out[at - 1];
+    out[at] = plan;
     return LUO_OK;
 }
 

@@ -61,15 +61,15 @@ static double slowest_rate(const balancing *b, const luo_stage *st)
 static luo_status ends_of(const balancing *b, const luo_layer_shape *shape, const luo_stage *st,
                           double *out)
 {
-    luo_pair_cost c;
+    luo_pair_cost cost;
     *out = 0;
     if (st->embedding) {
-        LUO_TRY(luo_cost_embedding(&b->cost, shape, st->dev, &c, b->err));
-        *out += c.forward + c.backward;
+        LUO_TRY(luo_cost_embedding(&b->cost, shape, st->dev, &cost, b->err));
+        *out += cost.forward + cost.backward;
     }
     if (st->head) {
-        LUO_TRY(luo_cost_head(&b->cost, shape, st->dev, &c, b->err));
-        *out += c.forward + c.backward;
+        LUO_TRY(luo_cost_head(&b->cost, shape, st->dev, &cost, b->err));
+        *out += cost.forward + cost.backward;
     }
     return LUO_OK;
 }
@@ -84,11 +84,11 @@ static luo_status price_stage(const balancing *b, int32_t pipeline, int32_t s)
     LUO_TRY(luo_cost_layer(&b->cost, &shape, st->dev, LUO_RECOMPUTE_NONE, &plain, b->err));
     LUO_TRY(luo_cost_layer(&b->cost, &shape, st->dev, LUO_RECOMPUTE_FULL, &full, b->err));
     LUO_TRY(ends_of(b, &shape, st, &ends));
-    stage_cost *c = &b->stage[s];
+    stage_cost *cost = &b->stage[s];
     const double layer = rate * (plain.forward + plain.backward);
-    c->again = fmax(c->again, rate * (full.backward - plain.backward));
-    c->layer = fmax(c->layer, layer);
-    c->ends = fmax(c->ends, rate * ends);
+    cost->again = fmax(cost->again, rate * (full.backward - plain.backward));
+    cost->layer = fmax(cost->layer, layer);
+    cost->ends = fmax(cost->ends, rate * ends);
     return LUO_OK;
 }
 
@@ -152,10 +152,10 @@ static bool fits(const balancing *b, int32_t s, int32_t layers, int32_t recomput
 {
     for (int32_t i = 0; i < b->plan->npipelines; i++) {
         const luo_mem_spec spec = memory_spec(b, i, s, layers, recompute);
-        luo_mem m;
+        luo_mem mem;
         if (i > 0 && like_before(b, i, s)) continue;
-        luo_mem_stage(&spec, &m);
-        if ((double)m.needed > b->stage[s].room_bytes[i]) return false;
+        luo_mem_stage(&spec, &mem);
+        if ((double)mem.needed > b->stage[s].room_bytes[i]) return false;
     }
     return true;
 }
@@ -178,15 +178,15 @@ static int32_t least_recompute(const balancing *b, int32_t s, int32_t layers)
 
 static luo_status weigh_stage(const balancing *b, int32_t s)
 {
-    stage_cost *c = &b->stage[s];
+    stage_cost *cost = &b->stage[s];
     const int32_t most = b->layers - b->stages + 1;
-    c->room_bytes = LUO_NEW_N(b->arena, double, b->plan->npipelines);
-    c->recompute = LUO_NEW_N(b->arena, int32_t, most + 1);
-    if (!c->room_bytes || !c->recompute) return luo_err_nomem(b->err);
+    cost->room_bytes = LUO_NEW_N(b->arena, double, b->plan->npipelines);
+    cost->recompute = LUO_NEW_N(b->arena, int32_t, most + 1);
+    if (!cost->room_bytes || !cost->recompute) return luo_err_nomem(b->err);
     for (int32_t i = 0; i < b->plan->npipelines; i++)
-        c->room_bytes[i] = room_of(b, &b->plan->pipelines[i].stages[s]);
+        cost->room_bytes[i] = room_of(b, &b->plan->pipelines[i].stages[s]);
     for (int32_t n = 1; n <= most; n++)
-        c->recompute[n] = n > 1 && c->recompute[n - 1] < 0 ? -1 : least_recompute(b, s, n);
+        cost->recompute[n] = n > 1 && cost->recompute[n - 1] < 0 ? -1 : least_recompute(b, s, n);
     return LUO_OK;
 }
 
@@ -197,21 +197,22 @@ typedef struct best_cut { /* of the first stages, with so many layers in all */
     int32_t own; /* layers of the last of these stages */
 } best_cut;
 
-static double seconds_of(const stage_cost *c, int32_t layers)
+static double seconds_of(const stage_cost *cost, int32_t layers)
 {
-    return layers * c->layer + c->recompute[layers] * c->again + c->ends;
+    return layers * cost->layer + cost->recompute[layers] * cost->again + cost->ends;
 }
 
 static void extend(const balancing *b, int32_t s, const best_cut *before, best_cut *now)
 {
-    const stage_cost *c = &b->stage[s];
+    const stage_cost *cost = &b->stage[s];
     const int32_t most = b->layers - b->stages + 1;
     for (int32_t all = s + 1; all <= b->layers; all++) {
         now[all] = (best_cut){INFINITY, INFINITY, 0};
         for (int32_t n = 1; n <= most && n <= all - s; n++) {
-            const best_cut *x = &before[all - n];
-            if (c->recompute[n] < 0) break;
-            const double own = seconds_of(c, n), peak = fmax(x->most, own), sum = x->sum + own;
+            const best_cut *cut = &before[all - n];
+            if (cost->recompute[n] < 0) break;
+            const double own = seconds_of(cost, n), peak = fmax(cut->most, own),
+                         sum = cut->sum + own;
             if (peak < now[all].most || (peak == now[all].most && sum < now[all].sum))
                 now[all] = (best_cut){peak, sum, n};
         }
@@ -241,26 +242,26 @@ static luo_status cut(const balancing *b, int32_t *own, luo_auto_recomputed *out
     return LUO_OK;
 }
 
-static int32_t layers_of(const luo_range *r, int32_t n)
+static int32_t layers_of(const luo_range *range, int32_t n)
 {
     int32_t layers = 0;
-    for (int32_t k = 0; k < n; k++) layers += r[k].hi - r[k].lo;
+    for (int32_t k = 0; k < n; k++) layers += range[k].hi - range[k].lo;
     return layers;
 }
 
 /* The plan as it was given. */
 static void price_given(const balancing *b, luo_auto_recomputed *out)
 {
-    const luo_pipeline *p = &b->plan->pipelines[0];
+    const luo_pipeline *pipeline = &b->plan->pipelines[0];
     out->was_slowest_s = out->was_sum_s = 0;
     for (int32_t s = 0; s < b->stages; s++) {
-        const luo_stage *st = &p->stages[s];
-        const stage_cost *c = &b->stage[s];
+        const luo_stage *st = &pipeline->stages[s];
+        const stage_cost *cost = &b->stage[s];
         const int32_t layers = layers_of(st->layers, st->nlayers);
         const int32_t again = st->recompute != LUO_RECOMPUTE_FULL ? 0
                               : st->nrecompute ? layers_of(st->recompute_layers, st->nrecompute)
                                                : layers;
-        const double seconds = layers * c->layer + again * c->again + c->ends;
+        const double seconds = layers * cost->layer + again * cost->again + cost->ends;
         out->was_slowest_s = fmax(out->was_slowest_s, seconds);
         out->was_sum_s += seconds / b->plan->chunks;
     }
@@ -269,10 +270,10 @@ static void price_given(const balancing *b, luo_auto_recomputed *out)
 /* Several chunks: the layers are as they are. */
 static luo_status keep(const balancing *b, int32_t *own, luo_auto_recomputed *out)
 {
-    const luo_pipeline *p = &b->plan->pipelines[0];
+    const luo_pipeline *pipeline = &b->plan->pipelines[0];
     out->slowest_s = out->sum_s = 0;
     for (int32_t s = 0; s < b->stages; s++) {
-        own[s] = layers_of(p->stages[s].layers, p->stages[s].nlayers);
+        own[s] = layers_of(pipeline->stages[s].layers, pipeline->stages[s].nlayers);
         if (b->stage[s].recompute[own[s]] < 0)
             return luo_err_set(b->err, LUO_EINFEASIBLE,
                                "%d layers do not fit on stage %d with all of them recomputed.",

@@ -29,18 +29,18 @@ void luo_auto_shortage_note(luo_auto_shortage *least, const luo_auto_job *job,
 }
 
 /* With one decimal, or as many as tell the two numbers apart. */
-static luo_status short_of_memory(const luo_auto_shortage *x, luo_err *err)
+static luo_status short_of_memory(const luo_auto_shortage *shortage, luo_err *err)
 {
     const double gib = 1 << 30;
     char limit[32], needed[32];
     int decimals = 1;
     do {
-        snprintf(limit, sizeof limit, "%.*f", decimals, x->limit_bytes / gib);
-        snprintf(needed, sizeof needed, "%.*f", decimals, x->needed_bytes / gib);
+        snprintf(limit, sizeof limit, "%.*f", decimals, shortage->limit_bytes / gib);
+        snprintf(needed, sizeof needed, "%.*f", decimals, shortage->needed_bytes / gib);
     } while (strcmp(limit, needed) == 0 && ++decimals < 10);
     return luo_err_set(err, LUO_EINFEASIBLE,
                        "no strategy fits %s GiB on device %d; the smallest needs %s GiB.", limit,
-                       x->device, needed);
+                       shortage->device, needed);
 }
 
 /* ---- batches that can be dealt ---- */

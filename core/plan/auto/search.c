@@ -79,16 +79,16 @@ out:
 
 /* ---- one pipeline ---- */
 
-static double stage_speed(const luo_auto_job *job, const luo_auto_tried *x, int32_t stage)
+static double stage_speed(const luo_auto_job *job, const luo_auto_tried *tried, int32_t stage)
 {
-    const int32_t g = job->cluster.devices / x->stages;
+    const int32_t g = job->cluster.devices / tried->stages;
     const double *flops = job->cluster.flops + (int64_t)stage * g;
     double sum = 0, least = INFINITY;
     for (int32_t r = 0; r < g; r++) {
         sum += flops[r];
         least = fmin(least, flops[r]);
     }
-    return x->uneven ? sum : g * least;
+    return tried->uneven ? sum : g * least;
 }
 
 static luo_status cut_layers(search *x, const luo_auto_tried *as, int32_t *count, luo_err *err)

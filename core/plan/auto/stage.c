@@ -52,9 +52,9 @@ static int64_t units_for(double bytes, double unit)
     return (int64_t)ceil(bytes / unit * (1 - 1e-12));
 }
 
-static bool allowed(const luo_auto_stage_in *in, int32_t l, const luo_auto_strategy *s)
+static bool allowed(const luo_auto_stage_in *in, int32_t l, const luo_auto_strategy *strategy)
 {
-    return !in->allow || in->allow(in->allow_ctx, in->first_layer + l, s);
+    return !in->allow || in->allow(in->allow_ctx, in->first_layer + l, strategy);
 }
 
 static luo_status fill_row(luo_arena *scratch, const tables *t, int32_t l, luo_err *err)
@@ -95,40 +95,40 @@ static int64_t budget_of(const luo_auto_stage_in *in)
 }
 
 /* Changes of strategy are paid half on the way forward, half on the way back. */
-static double half_change(const tables *t, const luo_auto_stage *x, int32_t l)
+static double half_change(const tables *t, const luo_auto_stage *stage, int32_t l)
 {
     const int64_t n = t->in->strategies;
     if (l == 0) return 0;
-    return t->change[(t->row[l - 1] * n + x->choice[l - 1]) * n + x->choice[l]] / 2 /
+    return t->change[(t->row[l - 1] * n + stage->choice[l - 1]) * n + stage->choice[l]] / 2 /
            t->in->env.micro_batches;
 }
 
-static void add_up(const tables *t, luo_auto_stage *x)
+static void add_up(const tables *t, luo_auto_stage *stage)
 {
     const luo_auto_cost *cost = NULL;
-    for (int32_t l = 0; l < x->layers; l++) {
-        const int64_t at = (int64_t)t->row[l] * t->in->strategies + x->choice[l];
+    for (int32_t l = 0; l < stage->layers; l++) {
+        const int64_t at = (int64_t)t->row[l] * t->in->strategies + stage->choice[l];
         cost = &t->cost[at];
-        const double half = half_change(t, x, l);
+        const double half = half_change(t, stage, l);
         const double forward = cost->forward_s + cost->tp_forward_s + cost->gather_s / 2;
-        x->forward_s += forward + half;
-        x->backward_s += cost->micro_batch_s - forward + half;
-        x->exposed_s += cost->exposed_s;
-        x->units[l] = t->units[at];
-        x->used += x->units[l];
-        if (l == 0) x->samples_in = cost->samples;
-        x->samples_out = cost->samples;
+        stage->forward_s += forward + half;
+        stage->backward_s += cost->micro_batch_s - forward + half;
+        stage->exposed_s += cost->exposed_s;
+        stage->units[l] = t->units[at];
+        stage->used += stage->units[l];
+        if (l == 0) stage->samples_in = cost->samples;
+        stage->samples_out = cost->samples;
     }
 }
 
 static luo_status choose(luo_arena *arena, luo_arena *scratch, const tables *t,
-                         const luo_auto_dp_in *dp, luo_auto_stage *x, luo_err *err)
+                         const luo_auto_dp_in *dp, luo_auto_stage *stage, luo_err *err)
 {
-    x->choice = LUO_NEW_N(arena, int32_t, x->layers);
-    x->units = LUO_NEW_N(arena, int64_t, x->layers);
-    if (!x->choice || !x->units) return luo_err_nomem(err);
-    LUO_TRY(luo_auto_dp(scratch, dp, x->choice, &x->step_s, err));
-    add_up(t, x);
+    stage->choice = LUO_NEW_N(arena, int32_t, stage->layers);
+    stage->units = LUO_NEW_N(arena, int64_t, stage->layers);
+    if (!stage->choice || !stage->units) return luo_err_nomem(err);
+    LUO_TRY(luo_auto_dp(scratch, dp, stage->choice, &stage->step_s, err));
+    add_up(t, stage);
     return LUO_OK;
 }
 
@@ -136,10 +136,10 @@ luo_status luo_auto_stage_solve(luo_arena *arena, const luo_auto_stage_in *in, l
                                 luo_err *err)
 {
     luo_status st = LUO_OK;
-    luo_auto_stage x = {.first_layer = in->first_layer,
-                        .layers = in->layers,
-                        .first_device = in->env.first,
-                        .budget = budget_of(in)};
+    luo_auto_stage stage = {.first_layer = in->first_layer,
+                            .layers = in->layers,
+                            .first_device = in->env.first,
+                            .budget = budget_of(in)};
     tables t = {.in = in};
     assert(in->layers >= 1 && in->strategies >= 1);
     if (in->strategies > LUO_AUTO_DP_STRATEGIES_MOST)
@@ -148,15 +148,15 @@ luo_status luo_auto_stage_solve(luo_arena *arena, const luo_auto_stage_in *in, l
     luo_arena *scratch = luo_arena_new(0);
     if (!scratch) return luo_err_nomem(err);
     LUO_TRY_OUT(fill_tables(scratch, &t, err));
-    const luo_auto_dp_in dp = {in->layers, in->strategies, x.budget, t.row,
+    const luo_auto_dp_in dp = {in->layers, in->strategies, stage.budget, t.row,
                                t.units,    t.seconds,      t.change};
-    x.least = luo_auto_dp_least(&dp);
-    x.cells = luo_auto_dp_cells(&dp);
-    x.verdict = x.least < 0          ? LUO_AUTO_NO_STRATEGY
-                : x.least > x.budget ? LUO_AUTO_NO_MEMORY
-                                     : LUO_AUTO_FITS;
-    if (x.verdict == LUO_AUTO_FITS) LUO_TRY_OUT(choose(arena, scratch, &t, &dp, &x, err));
-    *out = x;
+    stage.least = luo_auto_dp_least(&dp);
+    stage.cells = luo_auto_dp_cells(&dp);
+    stage.verdict = stage.least < 0              ? LUO_AUTO_NO_STRATEGY
+                    : stage.least > stage.budget ? LUO_AUTO_NO_MEMORY
+                                                 : LUO_AUTO_FITS;
+    if (stage.verdict == LUO_AUTO_FITS) LUO_TRY_OUT(choose(arena, scratch, &t, &dp, &stage, err));
+    *out = stage;
 out:
     luo_arena_free(scratch);
     return st;

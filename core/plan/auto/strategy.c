@@ -97,53 +97,53 @@ int luo_auto_strategy_compare(const luo_auto_strategy *a, const luo_auto_strateg
     return (int)a->checkpoint - (int)b->checkpoint;
 }
 
-static int32_t degree_of(const luo_auto_strategy *s, luo_auto_kind kind)
+static int32_t degree_of(const luo_auto_strategy *strategy, luo_auto_kind kind)
 {
-    for (int32_t i = 0; i < s->n; i++)
-        if (s->factor[i].kind == kind) return s->factor[i].degree;
+    for (int32_t i = 0; i < strategy->n; i++)
+        if (strategy->factor[i].kind == kind) return strategy->factor[i].degree;
     return 1;
 }
 
-int32_t luo_auto_strategy_data(const luo_auto_strategy *s)
+int32_t luo_auto_strategy_data(const luo_auto_strategy *strategy)
 {
-    return degree_of(s, LUO_AUTO_DP) * degree_of(s, LUO_AUTO_SDP);
+    return degree_of(strategy, LUO_AUTO_DP) * degree_of(strategy, LUO_AUTO_SDP);
 }
 
-int32_t luo_auto_strategy_tensor(const luo_auto_strategy *s)
+int32_t luo_auto_strategy_tensor(const luo_auto_strategy *strategy)
 {
-    return degree_of(s, LUO_AUTO_TP);
+    return degree_of(strategy, LUO_AUTO_TP);
 }
 
-bool luo_auto_strategy_sharded(const luo_auto_strategy *s)
+bool luo_auto_strategy_sharded(const luo_auto_strategy *strategy)
 {
-    return degree_of(s, LUO_AUTO_SDP) > 1;
+    return degree_of(strategy, LUO_AUTO_SDP) > 1;
 }
 
-int32_t luo_auto_strategy_stride(const luo_auto_strategy *s, luo_auto_kind kind)
+int32_t luo_auto_strategy_stride(const luo_auto_strategy *strategy, luo_auto_kind kind)
 {
     int32_t stride = 1;
-    for (int32_t i = s->n; i-- > 0;) {
-        if (s->factor[i].kind == kind) return stride;
-        stride *= s->factor[i].degree;
+    for (int32_t i = strategy->n; i-- > 0;) {
+        if (strategy->factor[i].kind == kind) return stride;
+        stride *= strategy->factor[i].degree;
     }
     return 0;
 }
 
-int32_t luo_auto_strategy_index(const luo_auto_strategy *s, luo_auto_kind kind, int32_t rank)
+int32_t luo_auto_strategy_index(const luo_auto_strategy *strategy, luo_auto_kind kind, int32_t rank)
 {
-    const int32_t stride = luo_auto_strategy_stride(s, kind);
-    return stride ? rank / stride % degree_of(s, kind) : 0;
+    const int32_t stride = luo_auto_strategy_stride(strategy, kind);
+    return stride ? rank / stride % degree_of(strategy, kind) : 0;
 }
 
-char *luo_auto_strategy_print(const luo_auto_strategy *s, char *text, size_t size)
+char *luo_auto_strategy_print(const luo_auto_strategy *strategy, char *text, size_t size)
 {
     size_t len = 0;
     if (!size) return text;
     text[0] = 0;
-    for (int32_t i = 0; i < s->n && len < size; i++)
+    for (int32_t i = 0; i < strategy->n && len < size; i++)
         len += (size_t)snprintf(text + len, size - len, "%s%s%d", i ? " " : "",
-                                kind_words[s->factor[i].kind], s->factor[i].degree);
-    if (!s->n) len = (size_t)snprintf(text, size, "one");
-    if (s->checkpoint && len < size) snprintf(text + len, size - len, " checkpoint");
+                                kind_words[strategy->factor[i].kind], strategy->factor[i].degree);
+    if (!strategy->n) len = (size_t)snprintf(text, size, "one");
+    if (strategy->checkpoint && len < size) snprintf(text + len, size - len, " checkpoint");
     return text;
 }

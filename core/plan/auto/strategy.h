@@ -50,15 +50,17 @@ int32_t luo_auto_strategies_count(int32_t g, bool together);
 /* Negative, 0 or positive, in the order above. */
 int luo_auto_strategy_compare(const luo_auto_strategy *a, const luo_auto_strategy *b);
 
-int32_t luo_auto_strategy_data(const luo_auto_strategy *s);   /* degree of dp or sdp; 1: none */
-int32_t luo_auto_strategy_tensor(const luo_auto_strategy *s); /* degree of tp; 1: none */
-bool luo_auto_strategy_sharded(const luo_auto_strategy *s);   /* has it sdp? */
+int32_t
+luo_auto_strategy_data(const luo_auto_strategy *strategy); /* degree of dp or sdp; 1: none */
+int32_t luo_auto_strategy_tensor(const luo_auto_strategy *strategy); /* degree of tp; 1: none */
+bool luo_auto_strategy_sharded(const luo_auto_strategy *strategy);   /* has it sdp? */
 
 /* Ranks between two neighbours of a group of that kind; 0: there is no such factor. */
-int32_t luo_auto_strategy_stride(const luo_auto_strategy *s, luo_auto_kind kind);
+int32_t luo_auto_strategy_stride(const luo_auto_strategy *strategy, luo_auto_kind kind);
 /* Position of a rank, 0 <= rank < g, in its group of that kind; 0 without such a factor. */
-int32_t luo_auto_strategy_index(const luo_auto_strategy *s, luo_auto_kind kind, int32_t rank);
+int32_t luo_auto_strategy_index(const luo_auto_strategy *strategy, luo_auto_kind kind,
+                                int32_t rank);
 
 /* "dp2 tp4 checkpoint"; "one" without factors. Returns text. */
-char *luo_auto_strategy_print(const luo_auto_strategy *s, char *text, size_t size);
+char *luo_auto_strategy_print(const luo_auto_strategy *strategy, char *text, size_t size);
 #endif

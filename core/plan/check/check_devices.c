@@ -1,76 +1,83 @@
 /* check_devices.c: devices that exist, are up, and are used once. */
 #include "core/plan/check/check_internal.h"
 
-static bool *down_devices(luo_checker *c)
+static bool *down_devices(luo_checker *checker)
 {
-    bool *down = LUO_NEW_N(c->arena, bool, c->cluster->ndevices + 1);
-    for (int32_t h = 0; down && h < c->cluster->nhealth; h++) {
-        const luo_health *x = &c->cluster->health[h];
+    bool *down = LUO_NEW_N(checker->arena, bool, checker->cluster->ndevices + 1);
+    for (int32_t h = 0; down && h < checker->cluster->nhealth; h++) {
+        const luo_health *health = &checker->cluster->health[h];
         luo_target target;
-        if (!x->down || luo_target_parse(c->arena, c->cluster, x->target, &target, NULL) != LUO_OK)
+        if (!health->down || luo_target_parse(checker->arena, checker->cluster, health->target,
+                                              &target, NULL) != LUO_OK)
             continue; /* a bad target is an error of the cluster file, reported there */
         for (int32_t k = 0; target.nchoices == 1 && k < target.choices[0].ndev; k++)
             down[target.choices[0].dev[k]] = true;
     }
-    if (!down) c->failed = true;
+    if (!down) checker->failed = true;
     return down;
 }
 
-static void check_device(luo_checker *c, int32_t i, int32_t s, int32_t k, int32_t *by,
+static void check_device(luo_checker *checker, int32_t i, int32_t s, int32_t k, int32_t *by,
                          const bool *down)
 {
-    const int32_t d = c->p->pipelines[i].stages[s].dev[k];
-    luo_check_place(c, "/pipelines/%d/stages/%d/devices/%d", i, s, k);
-    if (d < 0 || d >= c->p->devices) {
-        luo_check_find(c, "device %d is not among the %d devices of the plan; ids are 0 to %d.", d,
-                       c->p->devices, c->p->devices - 1);
+    const int32_t d = checker->p->pipelines[i].stages[s].dev[k];
+    luo_check_place(checker, "/pipelines/%d/stages/%d/devices/%d", i, s, k);
+    if (d < 0 || d >= checker->p->devices) {
+        luo_check_find(checker,
+                       "device %d is not among the %d devices of the plan; ids are 0 to %d.", d,
+                       checker->p->devices, checker->p->devices - 1);
         return;
     }
     if (by[d])
-        luo_check_find(c, "device %d is used twice; it already stands in a stage of pipeline %d.",
-                       d, by[d] - 1);
+        luo_check_find(checker,
+                       "device %d is used twice; it already stands in a stage of pipeline %d.", d,
+                       by[d] - 1);
     by[d] = i + 1;
-    if (down && d < c->cluster->ndevices && down[d])
-        luo_check_find(c, "device %d is down in cluster `%s`; leave it out.", d, c->cluster->name);
+    if (down && d < checker->cluster->ndevices && down[d])
+        luo_check_find(checker, "device %d is down in cluster `%s`; leave it out.", d,
+                       checker->cluster->name);
 }
 
-static void check_state_layout(luo_checker *c)
+static void check_state_layout(luo_checker *checker)
 {
-    const luo_state_layout *l = &c->p->state_layout;
-    if (!l->ndev) return;
-    luo_check_place(c, "/state_layout");
-    if ((int64_t)l->data * l->tensor * l->pipeline != l->ndev)
-        luo_check_find(c, "state layout %d x %d x %d needs %lld devices; %d are listed.", l->data,
-                       l->tensor, l->pipeline, (long long)l->data * l->tensor * l->pipeline,
-                       l->ndev);
-    bool *seen = LUO_NEW_N(c->arena, bool, c->p->devices > 0 ? c->p->devices : 1);
-    if (!seen) c->failed = true;
-    for (int32_t k = 0; seen && k < l->ndev; k++) {
-        luo_check_place(c, "/state_layout/devices/%d", k);
-        if (l->dev[k] < 0 || l->dev[k] >= c->p->devices)
-            luo_check_find(c, "device %d is not among the %d devices of the plan; ids are 0 to %d.",
-                           l->dev[k], c->p->devices, c->p->devices - 1);
-        else if (seen[l->dev[k]])
-            luo_check_find(c, "device %d is listed twice; each device holds one part.", l->dev[k]);
+    const luo_state_layout *layout = &checker->p->state_layout;
+    if (!layout->ndev) return;
+    luo_check_place(checker, "/state_layout");
+    if ((int64_t)layout->data * layout->tensor * layout->pipeline != layout->ndev)
+        luo_check_find(checker, "state layout %d x %d x %d needs %lld devices; %d are listed.",
+                       layout->data, layout->tensor, layout->pipeline,
+                       (long long)layout->data * layout->tensor * layout->pipeline, layout->ndev);
+    bool *seen = LUO_NEW_N(checker->arena, bool, checker->p->devices > 0 ? checker->p->devices : 1);
+    if (!seen) checker->failed = true;
+    for (int32_t k = 0; seen && k < layout->ndev; k++) {
+        luo_check_place(checker, "/state_layout/devices/%d", k);
+        if (layout->dev[k] < 0 || layout->dev[k] >= checker->p->devices)
+            luo_check_find(checker,
+                           "device %d is not among the %d devices of the plan; ids are 0 to %d.",
+                           layout->dev[k], checker->p->devices, checker->p->devices - 1);
+        else if (seen[layout->dev[k]])
+            luo_check_find(checker, "device %d is listed twice; each device holds one part.",
+                           layout->dev[k]);
         else
-            seen[l->dev[k]] = true;
+            seen[layout->dev[k]] = true;
     }
 }
 
-void luo_check_devices(luo_checker *c)
+void luo_check_devices(luo_checker *checker)
 {
-    int32_t *by = LUO_NEW_N(c->arena, int32_t, c->p->devices > 0 ? c->p->devices : 1);
-    const bool *down = c->cluster ? down_devices(c) : NULL;
-    if (!by) c->failed = true;
-    if (c->failed) return;
-    if (c->cluster && c->p->devices != c->cluster->ndevices) {
-        luo_check_place(c, "/devices");
-        luo_check_find(c, "`devices` is %d; cluster `%s` has %d.", c->p->devices, c->cluster->name,
-                       c->cluster->ndevices);
+    int32_t *by =
+        LUO_NEW_N(checker->arena, int32_t, checker->p->devices > 0 ? checker->p->devices : 1);
+    const bool *down = checker->cluster ? down_devices(checker) : NULL;
+    if (!by) checker->failed = true;
+    if (checker->failed) return;
+    if (checker->cluster && checker->p->devices != checker->cluster->ndevices) {
+        luo_check_place(checker, "/devices");
+        luo_check_find(checker, "`devices` is %d; cluster `%s` has %d.", checker->p->devices,
+                       checker->cluster->name, checker->cluster->ndevices);
     }
-    for (int32_t i = 0; i < c->p->npipelines; i++)
-        for (int32_t s = 0; s < c->p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < c->p->pipelines[i].stages[s].ndev; k++)
-                check_device(c, i, s, k, by, down);
-    check_state_layout(c);
+    for (int32_t i = 0; i < checker->p->npipelines; i++)
+        for (int32_t s = 0; s < checker->p->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < checker->p->pipelines[i].stages[s].ndev; k++)
+                check_device(checker, i, s, k, by, down);
+    check_state_layout(checker);
 }

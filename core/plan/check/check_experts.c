@@ -12,46 +12,48 @@ static int experts_of(const luo_pipeline *pl, int32_t l)
 }
 
 /* Keys about experts would change nothing in a model without any. */
-static void check_no_experts(luo_checker *c)
+static void check_no_experts(luo_checker *checker)
 {
-    if (!c->model || c->model->moe.experts) return;
-    for (int32_t i = 0; i < c->p->npipelines; i++)
-        for (int32_t s = 0; s < c->p->pipelines[i].nstages; s++) {
-            if (!c->p->pipelines[i].stages[s].experts_dealt) continue;
-            luo_check_place(c, "/pipelines/%d/stages/%d/experts", i, s);
-            luo_check_find(c, "`experts` is `expert`, but model `%s` has no experts; leave it out.",
-                           c->model->name);
+    if (!checker->model || checker->model->moe.experts) return;
+    for (int32_t i = 0; i < checker->p->npipelines; i++)
+        for (int32_t s = 0; s < checker->p->pipelines[i].nstages; s++) {
+            if (!checker->p->pipelines[i].stages[s].experts_dealt) continue;
+            luo_check_place(checker, "/pipelines/%d/stages/%d/experts", i, s);
+            luo_check_find(checker,
+                           "`experts` is `expert`, but model `%s` has no experts; leave it out.",
+                           checker->model->name);
         }
-    luo_check_place(c, "/expert_parallel");
-    if (c->p->expert_parallel)
-        luo_check_find(c,
+    luo_check_place(checker, "/expert_parallel");
+    if (checker->p->expert_parallel)
+        luo_check_find(checker,
                        "`expert_parallel` is given, but model `%s` has no experts; leave it out.",
-                       c->model->name);
-    luo_check_place(c, "/moe_exchange");
-    if (c->p->moe_exchange)
-        luo_check_find(c, "`moe_exchange` is `%s`, but model `%s` has no experts; leave it out.",
-                       luo_alltoall_kind_name(c->p->moe_exchange), c->model->name);
-    luo_check_place(c, "/expert_groups");
-    if (c->p->ngroups)
-        luo_check_find(c,
+                       checker->model->name);
+    luo_check_place(checker, "/moe_exchange");
+    if (checker->p->moe_exchange)
+        luo_check_find(checker,
+                       "`moe_exchange` is `%s`, but model `%s` has no experts; leave it out.",
+                       luo_alltoall_kind_name(checker->p->moe_exchange), checker->model->name);
+    luo_check_place(checker, "/expert_groups");
+    if (checker->p->ngroups)
+        luo_check_find(checker,
                        "`expert_groups` are given, but model `%s` has no experts; leave them out.",
-                       c->model->name);
+                       checker->model->name);
 }
 
-static void check_agreement(luo_checker *c)
+static void check_agreement(luo_checker *checker)
 {
     bool any = false;
-    for (int32_t i = 0; i < c->p->npipelines; i++)
-        for (int32_t s = 0; s < c->p->pipelines[i].nstages; s++)
-            any = any || c->p->pipelines[i].stages[s].experts_dealt;
-    for (int32_t l = 0; any && l < c->p->layers; l++)
-        for (int32_t i = 1; i < c->p->npipelines; i++) {
-            const int a = experts_of(&c->p->pipelines[0], l);
-            const int b = experts_of(&c->p->pipelines[i], l);
+    for (int32_t i = 0; i < checker->p->npipelines; i++)
+        for (int32_t s = 0; s < checker->p->pipelines[i].nstages; s++)
+            any = any || checker->p->pipelines[i].stages[s].experts_dealt;
+    for (int32_t l = 0; any && l < checker->p->layers; l++)
+        for (int32_t i = 1; i < checker->p->npipelines; i++) {
+            const int a = experts_of(&checker->p->pipelines[0], l);
+            const int b = experts_of(&checker->p->pipelines[i], l);
             if (!a || !b || a == b) continue;
-            luo_check_place(c, "/pipelines/%d/stages", i);
+            luo_check_place(checker, "/pipelines/%d/stages", i);
             luo_check_find(
-                c,
+                checker,
                 "layer %d has `experts` `%s` in pipeline %d and `%s` in pipeline 0; they must "
                 "agree.",
                 l, b == 2 ? "expert" : "tensor", i, a == 2 ? "expert" : "tensor");
@@ -72,36 +74,37 @@ static bool same_layers(const luo_pipeline *a, const luo_pipeline *b)
     return true;
 }
 
-static void check_groups(luo_checker *c)
+static void check_groups(luo_checker *checker)
 {
-    const luo_plan *plan = c->p;
-    int32_t *by = LUO_NEW_N(c->arena, int32_t, plan->npipelines + 1);
-    if (!by) c->failed = true;
+    const luo_plan *plan = checker->p;
+    int32_t *by = LUO_NEW_N(checker->arena, int32_t, plan->npipelines + 1);
+    if (!by) checker->failed = true;
     for (int32_t g = 0; by && g < plan->ngroups; g++)
         for (int32_t k = 0; k < plan->expert_groups[g].n; k++) {
             const int32_t i = plan->expert_groups[g].pipeline[k];
-            luo_check_place(c, "/expert_groups/%d/%d", g, k);
+            luo_check_place(checker, "/expert_groups/%d/%d", g, k);
             if (i < 0 || i >= plan->npipelines) {
-                luo_check_find(c, "pipeline %d does not exist; pipelines are 0 to %d.", i,
+                luo_check_find(checker, "pipeline %d does not exist; pipelines are 0 to %d.", i,
                                plan->npipelines - 1);
                 continue;
             }
-            if (by[i]) luo_check_find(c, "pipeline %d is in two expert groups; one is allowed.", i);
+            if (by[i])
+                luo_check_find(checker, "pipeline %d is in two expert groups; one is allowed.", i);
             by[i] = 1;
             const int32_t first = plan->expert_groups[g].pipeline[0];
             if (first >= 0 && first < plan->npipelines &&
                 !same_layers(&plan->pipelines[first], &plan->pipelines[i]))
                 luo_check_find(
-                    c,
+                    checker,
                     "pipelines %d and %d share experts but cut the layers differently; equal "
                     "stage layers are required.",
                     first, i);
         }
 }
 
-void luo_check_experts(luo_checker *c)
+void luo_check_experts(luo_checker *checker)
 {
-    check_no_experts(c);
-    check_agreement(c);
-    check_groups(c);
+    check_no_experts(checker);
+    check_agreement(checker);
+    check_groups(checker);
 }

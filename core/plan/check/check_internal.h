@@ -16,18 +16,18 @@ typedef struct luo_checker {
 } luo_checker;
 
 /* Where the next findings stand, as a JSON pointer. */
-void luo_check_place(luo_checker *c, const char *fmt, ...) LUO_PRINTF(2, 3);
+void luo_check_place(luo_checker *checker, const char *fmt, ...) LUO_PRINTF(2, 3);
 /* One finding more. */
-void luo_check_find(luo_checker *c, const char *fmt, ...) LUO_PRINTF(2, 3);
+void luo_check_find(luo_checker *checker, const char *fmt, ...) LUO_PRINTF(2, 3);
 
-void luo_check_layers(luo_checker *c);   /* check_layers.c */
-void luo_check_ends(luo_checker *c);     /* check_layers.c */
-void luo_check_devices(luo_checker *c);  /* check_devices.c */
-void luo_check_shares(luo_checker *c);   /* check_shares.c */
-void luo_check_reroute(luo_checker *c);  /* check_reroute.c */
-void luo_check_contexts(luo_checker *c); /* check_context.c */
-void luo_check_experts(luo_checker *c);  /* check_experts.c */
-void luo_check_volume(luo_checker *c);   /* check_volume.c: tokens, FLOP, assignment */
+void luo_check_layers(luo_checker *checker);   /* check_layers.c */
+void luo_check_ends(luo_checker *checker);     /* check_layers.c */
+void luo_check_devices(luo_checker *checker);  /* check_devices.c */
+void luo_check_shares(luo_checker *checker);   /* check_shares.c */
+void luo_check_reroute(luo_checker *checker);  /* check_reroute.c */
+void luo_check_contexts(luo_checker *checker); /* check_context.c */
+void luo_check_experts(luo_checker *checker);  /* check_experts.c */
+void luo_check_volume(luo_checker *checker);   /* check_volume.c: tokens, FLOP, assignment */
 
 /* Of tensor rank k: its part of what a stage cuts. */
 uint32_t luo_check_share(const luo_stage *stage, int32_t k);

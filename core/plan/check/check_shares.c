@@ -39,9 +39,9 @@ static void share_list(const luo_stage *st, char *buf, size_t room)
     snprintf(buf + at, room - at, "]");
 }
 
-static void check_cut(luo_checker *c, int32_t i, int32_t s, cut x)
+static void check_cut(luo_checker *checker, int32_t i, int32_t s, cut x)
 {
-    const luo_stage *st = &c->p->pipelines[i].stages[s];
+    const luo_stage *st = &checker->p->pipelines[i].stages[s];
     const int32_t tp = luo_stage_tp(st);
     uint64_t total = 0;
     bool exact = true;
@@ -53,69 +53,72 @@ static void check_cut(luo_checker *c, int32_t i, int32_t s, cut x)
     parts(st, x.size, total, how, sizeof how);
     if (st->shares) {
         share_list(st, list, sizeof list);
-        luo_check_place(c, "/pipelines/%d/stages/%d/shares", i, s);
-        luo_check_find(c, "`shares` %s would cut %lld %s into %s; shares must give whole %s.", list,
-                       (long long)x.size, x.what, how, x.unit);
+        luo_check_place(checker, "/pipelines/%d/stages/%d/shares", i, s);
+        luo_check_find(checker, "`shares` %s would cut %lld %s into %s; shares must give whole %s.",
+                       list, (long long)x.size, x.what, how, x.unit);
     } else {
-        luo_check_place(c, "/pipelines/%d/stages/%d/devices", i, s);
-        luo_check_find(c,
+        luo_check_place(checker, "/pipelines/%d/stages/%d/devices", i, s);
+        luo_check_find(checker,
                        "tensor parallelism of %d would cut %lld %s into %s; it must give whole %s.",
                        tp, (long long)x.size, x.what, how, x.unit);
     }
 }
 
 /* Experts are dealt as evenly as they can be. */
-static void check_dealt(luo_checker *c, int32_t i, int32_t s)
+static void check_dealt(luo_checker *checker, int32_t i, int32_t s)
 {
-    const luo_stage *st = &c->p->pipelines[i].stages[s];
-    const int32_t among = c->p->expert_parallel ? c->p->expert_parallel : st->ndev;
-    if (among <= c->model->moe.experts) return;
-    luo_check_place(c, "/pipelines/%d/stages/%d/devices", i, s);
+    const luo_stage *st = &checker->p->pipelines[i].stages[s];
+    const int32_t among = checker->p->expert_parallel ? checker->p->expert_parallel : st->ndev;
+    if (among <= checker->model->moe.experts) return;
+    luo_check_place(checker, "/pipelines/%d/stages/%d/devices", i, s);
     luo_check_find(
-        c, "%lld experts cannot be dealt to %d devices; use experts: tensor or fewer devices.",
-        (long long)c->model->moe.experts, among);
+        checker,
+        "%lld experts cannot be dealt to %d devices; use experts: tensor or fewer devices.",
+        (long long)checker->model->moe.experts, among);
 }
 
-static void check_stage_cuts(luo_checker *c, int32_t i, int32_t s)
+static void check_stage_cuts(luo_checker *checker, int32_t i, int32_t s)
 {
-    const luo_stage *st = &c->p->pipelines[i].stages[s];
-    const luo_model *model = c->model;
+    const luo_stage *st = &checker->p->pipelines[i].stages[s];
+    const luo_model *model = checker->model;
     bool holds = false;
     for (int32_t k = 0; k < st->nlayers; k++) holds = holds || st->layers[k].lo < st->layers[k].hi;
     if (holds) {
-        check_cut(c, i, s, (cut){model->heads, "heads", "heads"});
+        check_cut(checker, i, s, (cut){model->heads, "heads", "heads"});
         if (model->kv_heads != model->heads)
-            check_cut(c, i, s, (cut){model->kv_heads, "key-value heads", "heads"});
+            check_cut(checker, i, s, (cut){model->kv_heads, "key-value heads", "heads"});
         if (model->ffn_hidden)
-            check_cut(c, i, s, (cut){model->ffn_hidden, "feed-forward columns", "columns"});
+            check_cut(checker, i, s, (cut){model->ffn_hidden, "feed-forward columns", "columns"});
     }
-    if (holds && model->moe.experts && st->experts_dealt) check_dealt(c, i, s);
+    if (holds && model->moe.experts && st->experts_dealt) check_dealt(checker, i, s);
     if (holds && model->moe.experts && !st->experts_dealt)
-        check_cut(c, i, s, (cut){model->moe.expert_ffn_hidden, "expert columns", "columns"});
+        check_cut(checker, i, s, (cut){model->moe.expert_ffn_hidden, "expert columns", "columns"});
     if (model->vocab && (st->embedding || st->head))
-        check_cut(c, i, s,
-                  (cut){luo_plan_vocab(c->p, model), "vocabulary rows", "rows (pad `vocab`)"});
+        check_cut(
+            checker, i, s,
+            (cut){luo_plan_vocab(checker->p, model), "vocabulary rows", "rows (pad `vocab`)"});
 }
 
-void luo_check_shares(luo_checker *c)
+void luo_check_shares(luo_checker *checker)
 {
-    if (c->model && c->model->max_sequence_tokens &&
-        c->p->sequence_tokens > c->model->max_sequence_tokens) {
-        luo_check_place(c, "/sequence_tokens");
-        luo_check_find(c, "`sequence_tokens` is %lld; model `%s` takes up to %lld.",
-                       (long long)c->p->sequence_tokens, c->model->name,
-                       (long long)c->model->max_sequence_tokens);
+    if (checker->model && checker->model->max_sequence_tokens &&
+        checker->p->sequence_tokens > checker->model->max_sequence_tokens) {
+        luo_check_place(checker, "/sequence_tokens");
+        luo_check_find(checker, "`sequence_tokens` is %lld; model `%s` takes up to %lld.",
+                       (long long)checker->p->sequence_tokens, checker->model->name,
+                       (long long)checker->model->max_sequence_tokens);
     }
-    for (int32_t i = 0; i < c->p->npipelines; i++)
-        for (int32_t s = 0; s < c->p->pipelines[i].nstages; s++) {
-            const luo_stage *st = &c->p->pipelines[i].stages[s];
+    for (int32_t i = 0; i < checker->p->npipelines; i++)
+        for (int32_t s = 0; s < checker->p->pipelines[i].nstages; s++) {
+            const luo_stage *st = &checker->p->pipelines[i].stages[s];
             if (st->ndev % st->context_parallel) {
-                luo_check_place(c, "/pipelines/%d/stages/%d/context_parallel", i, s);
+                luo_check_place(checker, "/pipelines/%d/stages/%d/context_parallel", i, s);
                 luo_check_find(
-                    c, "`context_parallel` is %d; it must divide the %d devices of the stage.",
+                    checker,
+                    "`context_parallel` is %d; it must divide the %d devices of the stage.",
                     st->context_parallel, st->ndev);
-            } else if (c->model && st->ndev && !luo_plan_is_annotated(c->p)) {
-                check_stage_cuts(c, i, s);
+            } else if (checker->model && st->ndev && !luo_plan_is_annotated(checker->p)) {
+                check_stage_cuts(checker, i, s);
             }
         }
 }

@@ -15,89 +15,93 @@ static double widest(const luo_model *model)
 }
 
 /* Bytes of a tensor and FLOP of an operation fit into 63 bits. */
-static void check_operations(luo_checker *c, double tokens)
+static void check_operations(luo_checker *checker, double tokens)
 {
-    const luo_model *model = c->model;
+    const luo_model *model = checker->model;
     if (!model) return;
     const double q = (double)model->heads * (double)model->head_dim;
     const double product = 6 * tokens * widest(model) * (double)model->hidden;
-    const double attention = 10 * tokens * q * (double)c->p->sequence_tokens;
+    const double attention = 10 * tokens * q * (double)checker->p->sequence_tokens;
     const double flop = product > attention ? product : attention;
     if (flop < 9e18) return;
-    luo_check_place(c, "/sequence_tokens");
+    luo_check_place(checker, "/sequence_tokens");
     luo_check_find(
-        c,
+        checker,
         "an operation of model `%s` on a step of this plan has %.3g FLOP; up to 9e18 are "
         "taken.",
         model->name, flop);
 }
 
-static void check_tokens(luo_checker *c)
+static void check_tokens(luo_checker *checker)
 {
     const int64_t most = (int64_t)luo_quantity_at(LUO_Q_TOKENS)->highest;
-    const int64_t tokens = luo_plan_tokens(c->p);
-    luo_check_place(c, "/pipelines");
+    const int64_t tokens = luo_plan_tokens(checker->p);
+    luo_check_place(checker, "/pipelines");
     if (tokens > most)
-        luo_check_find(c, "a step of %lld tokens is too large; up to %lld are taken.",
+        luo_check_find(checker, "a step of %lld tokens is too large; up to %lld are taken.",
                        (long long)tokens, (long long)most);
     else
-        check_operations(c, (double)tokens);
+        check_operations(checker, (double)tokens);
     int64_t assigned = 0;
-    for (int32_t k = 0; k < c->p->nassignment && assigned <= most; k++)
-        assigned += c->p->assignment[k].length_tokens;
-    luo_check_place(c, "/assignment");
+    for (int32_t k = 0; k < checker->p->nassignment && assigned <= most; k++)
+        assigned += checker->p->assignment[k].length_tokens;
+    luo_check_place(checker, "/assignment");
     if (assigned > most)
-        luo_check_find(c, "`assignment` has more than %lld tokens in a step; fewer are taken.",
+        luo_check_find(checker,
+                       "`assignment` has more than %lld tokens in a step; fewer are taken.",
                        (long long)most);
 }
 
 /* Lengths given for the micro-batches have room for the sequences given to them. */
-static void check_room(luo_checker *c, int32_t i)
+static void check_room(luo_checker *checker, int32_t i)
 {
-    const luo_plan *plan = c->p;
+    const luo_plan *plan = checker->p;
     const luo_pipeline *pl = &plan->pipelines[i];
     if (!pl->micro_batch_tokens || !plan->nassignment) return;
-    int64_t *sum = LUO_NEW_N(c->arena, int64_t, pl->micro_batches);
-    if (!sum) c->failed = true;
+    int64_t *sum = LUO_NEW_N(checker->arena, int64_t, pl->micro_batches);
+    if (!sum) checker->failed = true;
     for (int32_t k = 0; sum && k < plan->nassignment; k++) {
-        const luo_assignment *a = &plan->assignment[k];
-        if (a->pipeline == i && a->micro_batch >= 0 && a->micro_batch < pl->micro_batches &&
-            sum[a->micro_batch] <= pl->micro_batch_tokens[a->micro_batch])
-            sum[a->micro_batch] += a->length_tokens;
+        const luo_assignment *assignment = &plan->assignment[k];
+        if (assignment->pipeline == i && assignment->micro_batch >= 0 &&
+            assignment->micro_batch < pl->micro_batches &&
+            sum[assignment->micro_batch] <= pl->micro_batch_tokens[assignment->micro_batch])
+            sum[assignment->micro_batch] += assignment->length_tokens;
     }
     for (int32_t k = 0; sum && k < pl->micro_batches; k++) {
         if (sum[k] <= pl->micro_batch_tokens[k]) continue;
-        luo_check_place(c, "/pipelines/%d/micro_batch_tokens/%d", i, k);
+        luo_check_place(checker, "/pipelines/%d/micro_batch_tokens/%d", i, k);
         luo_check_find(
-            c,
+            checker,
             "micro-batch %d of pipeline %d has %lld tokens, but `assignment` gives it %lld; "
             "at least as many are needed.",
             k, i, (long long)pl->micro_batch_tokens[k], (long long)sum[k]);
     }
 }
 
-static void check_assignment(luo_checker *c)
+static void check_assignment(luo_checker *checker)
 {
-    const luo_plan *plan = c->p;
-    for (int32_t i = 0; i < plan->npipelines; i++) check_room(c, i);
+    const luo_plan *plan = checker->p;
+    for (int32_t i = 0; i < plan->npipelines; i++) check_room(checker, i);
     for (int32_t k = 0; k < plan->nassignment; k++) {
-        const luo_assignment *a = &plan->assignment[k];
-        luo_check_place(c, "/assignment/%d/pipeline", k);
-        if (a->pipeline < 0 || a->pipeline >= plan->npipelines) {
-            luo_check_find(c, "pipeline %d does not exist; pipelines are 0 to %d.", a->pipeline,
-                           plan->npipelines - 1);
+        const luo_assignment *assignment = &plan->assignment[k];
+        luo_check_place(checker, "/assignment/%d/pipeline", k);
+        if (assignment->pipeline < 0 || assignment->pipeline >= plan->npipelines) {
+            luo_check_find(checker, "pipeline %d does not exist; pipelines are 0 to %d.",
+                           assignment->pipeline, plan->npipelines - 1);
             continue;
         }
-        luo_check_place(c, "/assignment/%d/micro_batch", k);
-        if (a->micro_batch < 0 || a->micro_batch >= plan->pipelines[a->pipeline].micro_batches)
-            luo_check_find(c, "micro-batch %d does not exist in pipeline %d; its ids are 0 to %d.",
-                           a->micro_batch, a->pipeline,
-                           plan->pipelines[a->pipeline].micro_batches - 1);
+        luo_check_place(checker, "/assignment/%d/micro_batch", k);
+        if (assignment->micro_batch < 0 ||
+            assignment->micro_batch >= plan->pipelines[assignment->pipeline].micro_batches)
+            luo_check_find(checker,
+                           "micro-batch %d does not exist in pipeline %d; its ids are 0 to %d.",
+                           assignment->micro_batch, assignment->pipeline,
+                           plan->pipelines[assignment->pipeline].micro_batches - 1);
     }
 }
 
-void luo_check_volume(luo_checker *c)
+void luo_check_volume(luo_checker *checker)
 {
-    check_tokens(c);
-    check_assignment(c);
+    check_tokens(checker);
+    check_assignment(checker);
 }

@@ -39,9 +39,9 @@ static const luo_hap_graph *graph_of(const emission *e)
 /* ---- texts ---- */
 
 /* "{1:(3,1)}", "{0:4}" where all are alike. */
-static void say_pieces(luo_str *text, const emission *e, luo_rel rel, const luo_hap_tensor *x)
+static void say_pieces(luo_str *text, const emission *e, luo_rel rel, const luo_hap_tensor *tensor)
 {
-    const int64_t extent = x->dim[rel.dim];
+    const int64_t extent = tensor->dim[rel.dim];
     const int32_t ext = luo_hap_space_extent(e->program->space, extent);
     const double *len = &e->cuts->length[(rel.seg * e->cuts->nextents + ext) * e->ndevices];
     int64_t gcd = 0;
@@ -50,7 +50,7 @@ static void say_pieces(luo_str *text, const emission *e, luo_rel rel, const luo_
         gcd = luo_bounds_gcd((int64_t)len[i], gcd);
         alike &= len[i] == len[0];
     }
-    luo_str_addf(text, "{%d:", x->plan_dim[rel.dim]);
+    luo_str_addf(text, "{%d:", tensor->plan_dim[rel.dim]);
     if (alike) luo_str_addi(text, e->ndevices);
     for (int32_t i = 0; i < e->ndevices && !alike; i++) {
         luo_str_add(text, i ? "," : "(");
@@ -79,7 +79,7 @@ static const char *variant_of(const emission *e, const luo_hap_triple *triple, i
                               bool backward)
 {
     const luo_hap_op *op = &graph_of(e)->op[triple->op];
-    const luo_hap_tensor *x = &graph_of(e)->tensor[op->in[j]];
+    const luo_hap_tensor *tensor = &graph_of(e)->tensor[op->in[j]];
     const luo_hap_take *take = &triple->take[j];
     const bool scatters = take->how == LUO_HAP_HOW_SCATTER;
     luo_rel pieces = scatters ? take->to : take->from;
@@ -91,8 +91,8 @@ static const char *variant_of(const emission *e, const luo_hap_triple *triple, i
     const luo_hap_coll coll = {
         .kind = (uint8_t)(scatters == backward ? LUO_HAP_MOVE_AG : LUO_HAP_MOVE_RS),
         .seg = pieces.seg,
-        .ext = luo_hap_space_extent(e->program->space, x->dim[pieces.dim]),
-        .bytes = (double)x->bytes};
+        .ext = luo_hap_space_extent(e->program->space, tensor->dim[pieces.dim]),
+        .bytes = (double)tensor->bytes};
     luo_hap_price(e->numbers, e->cuts, &coll, &grouped);
     return luo_coll_variant_name(grouped ? LUO_COLL_GROUPED : LUO_COLL_PADDED);
 }
@@ -113,23 +113,23 @@ typedef struct entry { /* of a tensor, or of its gradient */
     const char *at, *variant;
 } entry;
 
-static luo_status check_dim(const luo_hap_tensor *x, luo_rel rel, luo_err *err)
+static luo_status check_dim(const luo_hap_tensor *tensor, luo_rel rel, luo_err *err)
 {
-    if (rel.kind != LUO_REL_G || x->plan_dim[rel.dim] >= 0) return LUO_OK;
+    if (rel.kind != LUO_REL_G || tensor->plan_dim[rel.dim] >= 0) return LUO_OK;
     return luo_err_set(err, LUO_EUNREP,
                        "tensor `%s` is cut along its dimension %d, which a plan cannot say; leave "
                        "that letter out of --rules.",
-                       x->name, rel.dim);
+                       tensor->name, rel.dim);
 }
 
 /* Adds an entry for each tensor of the plan that it is. */
 static void add(emission *e, entry what)
 {
-    const luo_hap_tensor *x = &graph_of(e)->tensor[what.tensor];
-    if (e->err->st != LUO_OK || check_dim(x, what.rel, e->err) != LUO_OK) return;
+    const luo_hap_tensor *tensor = &graph_of(e)->tensor[what.tensor];
+    if (e->err->st != LUO_OK || check_dim(tensor, what.rel, e->err) != LUO_OK) return;
     const char *annotation = annotation_of(e, what.tensor, what.rel);
-    for (int32_t i = 0; i < (x->nnames ? x->nnames : 1); i++) {
-        const char *is = x->nnames ? x->names[i] : x->name;
+    for (int32_t i = 0; i < (tensor->nnames ? tensor->nnames : 1); i++) {
+        const char *is = tensor->nnames ? tensor->names[i] : tensor->name;
         const char *name = name_of(e, is, what.gradient, what.of);
         const char *at = what.home ? name_of(e, is, true, -1) : what.at;
         if (!name || !at || !annotation || !LUO_VEC_ROOM_IN(e->arena, e->at, e->n, e->cap)) {

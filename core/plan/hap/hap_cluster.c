@@ -8,24 +8,26 @@ enum { MIB = 1 << 20, SMALL = MIB, LARGE = 64 * MIB };
 
 /* ---- types ---- */
 
-static int32_t type_of(luo_hap_devices *d, const luo_profile *profile, double slowdown)
+static int32_t type_of(luo_hap_devices *devices, const luo_profile *profile, double slowdown)
 {
-    for (int32_t t = 0; t < d->ntypes; t++)
-        if (strcmp(d->profile[t]->name, profile->name) == 0 && d->slowdown[t] == slowdown) return t;
-    if (d->ntypes == LUO_HAP_TYPES) return -1;
-    d->profile[d->ntypes] = profile;
-    d->slowdown[d->ntypes] = slowdown;
-    return d->ntypes++;
+    for (int32_t t = 0; t < devices->ntypes; t++)
+        if (strcmp(devices->profile[t]->name, profile->name) == 0 &&
+            devices->slowdown[t] == slowdown)
+            return t;
+    if (devices->ntypes == LUO_HAP_TYPES) return -1;
+    devices->profile[devices->ntypes] = profile;
+    devices->slowdown[devices->ntypes] = slowdown;
+    return devices->ntypes++;
 }
 
 luo_status luo_hap_devices_of(luo_arena *arena, const luo_cluster *cluster, const int32_t *usable,
                               int32_t n, const double *rate, luo_hap_devices *out, luo_err *err)
 {
-    luo_hap_devices d = {.n = n};
+    luo_hap_devices devices = {.n = n};
     int32_t *order = LUO_NEW_N(arena, int32_t, n), *type = LUO_NEW_N(arena, int32_t, n), at = 0;
     if (!order || !type) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
-        type[i] = type_of(&d, luo_cluster_profile(cluster, usable[i]),
+        type[i] = type_of(&devices, luo_cluster_profile(cluster, usable[i]),
                           luo_cluster_base_slowdown(cluster, usable[i]) * fmax(1, rate[usable[i]]));
         if (type[i] < 0)
             return luo_err_set(err, LUO_E2BIG,
@@ -34,14 +36,14 @@ luo_status luo_hap_devices_of(luo_arena *arena, const luo_cluster *cluster, cons
                                "give rounder slowdowns.",
                                LUO_HAP_TYPES);
     }
-    for (int32_t t = 0; t < d.ntypes; t++)
+    for (int32_t t = 0; t < devices.ntypes; t++)
         for (int32_t i = 0; i < n; i++)
             if (type[i] == t) {
                 order[at++] = usable[i];
-                d.count[t]++;
+                devices.count[t]++;
             }
-    d.device = order;
-    *out = d;
+    devices.device = order;
+    *out = devices;
     return LUO_OK;
 }
 
@@ -64,27 +66,27 @@ static void name_types(const luo_hap_devices *devices, luo_hap_numbers *out)
  * of the second, of both that are summed. */
 static luo_gemm product_of(const luo_hap_graph *graph, const luo_hap_op *op)
 {
-    luo_gemm g = {1, 1, 1, 1, graph->elem_bytes, LUO_GEMM_PLAIN};
+    luo_gemm gemm = {1, 1, 1, 1, graph->elem_bytes, LUO_GEMM_PLAIN};
     for (const char *c = op->in_is[0]; *c; c++) {
         const bool also = strchr(op->in_is[1], *c), stays = strchr(op->out_is[0], *c);
-        int64_t *to = also ? stays ? &g.batch : &g.k : &g.m;
+        int64_t *to = also ? stays ? &gemm.batch : &gemm.k : &gemm.m;
         *to *= op->size[(int)*c];
     }
     for (const char *c = op->in_is[1]; *c; c++)
-        if (!strchr(op->in_is[0], *c)) g.n *= op->size[(int)*c];
-    if (g.batch > 1) g.form = LUO_GEMM_EXPERTS;
-    return g;
+        if (!strchr(op->in_is[0], *c)) gemm.n *= op->size[(int)*c];
+    if (gemm.batch > 1) gemm.form = LUO_GEMM_EXPERTS;
+    return gemm;
 }
 
 static luo_status product_s(const luo_hap_graph *graph, const luo_hap_op *op,
                             const luo_profile *profile, luo_dtype dtype, int32_t n, double *speed,
                             luo_err *err)
 {
-    luo_gemm g = product_of(graph, op);
+    luo_gemm gemm = product_of(graph, op);
     double seconds;
-    g.m = g.m > n ? g.m / n : 1;
-    LUO_TRY(luo_cost_gemm(profile, dtype, &g, &seconds, err));
-    *speed = 2 * (double)g.m * (double)g.n * (double)g.k * (double)g.batch / seconds;
+    gemm.m = gemm.m > n ? gemm.m / n : 1;
+    LUO_TRY(luo_cost_gemm(profile, dtype, &gemm, &seconds, err));
+    *speed = 2 * (double)gemm.m * (double)gemm.n * (double)gemm.k * (double)gemm.batch / seconds;
     return LUO_OK;
 }
 
@@ -93,14 +95,14 @@ static luo_status attention_s(const luo_hap_graph *graph, const luo_hap_op *op,
                               luo_err *err)
 {
     const int64_t *dim = graph->tensor[op->in[0]].dim; /* b s h e */
-    const luo_attention a = {.heads = dim[2],
-                             .head_dim = dim[3],
-                             .sequences = dim[0] > n ? dim[0] / n : 1,
-                             .tokens = dim[1]};
-    const double part = (double)a.sequences / (double)dim[0];
+    const luo_attention attention = {.heads = dim[2],
+                                     .head_dim = dim[3],
+                                     .sequences = dim[0] > n ? dim[0] / n : 1,
+                                     .tokens = dim[1]};
+    const double part = (double)attention.sequences / (double)dim[0];
     double forward, backward;
-    LUO_TRY(luo_cost_attention(profile, dtype, &a, false, &forward, err));
-    LUO_TRY(luo_cost_attention(profile, dtype, &a, true, &backward, err));
+    LUO_TRY(luo_cost_attention(profile, dtype, &attention, false, &forward, err));
+    LUO_TRY(luo_cost_attention(profile, dtype, &attention, true, &backward, err));
     *speed = part * luo_hap_graph_work(op) / (forward + backward);
     return LUO_OK;
 }
@@ -149,7 +151,8 @@ static luo_hap_line line_through(double small_s, double large_s)
     return (luo_hap_line){fmax(0, small_s - SMALL * per_byte), 1 / per_byte};
 }
 
-static void set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices *d, luo_hap_numbers *out)
+static void set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices *devices,
+                            luo_hap_numbers *out)
 {
     static const struct {
         luo_hap_link link;
@@ -160,34 +163,36 @@ static void set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices *d, l
                  {LUO_HAP_LINK_AR, LUO_COLL_AR, false},
                  {LUO_HAP_LINK_A2A, LUO_COLL_A2A, true}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        const int32_t part = forms[i].of_one ? d->n : 1;
-        const double small =
-            luo_cost_group_seconds(ctx, forms[i].coll, d->device, d->n, SMALL / part, 0);
-        const double large =
-            luo_cost_group_seconds(ctx, forms[i].coll, d->device, d->n, LARGE / part, 0);
+        const int32_t part = forms[i].of_one ? devices->n : 1;
+        const double small = luo_cost_group_seconds(ctx, forms[i].coll, devices->device, devices->n,
+                                                    SMALL / part, 0);
+        const double large = luo_cost_group_seconds(ctx, forms[i].coll, devices->device, devices->n,
+                                                    LARGE / part, 0);
         out->line[forms[i].link] = line_through(small, large);
     }
 }
 
 /* As many broadcasts as devices, which are priced as they are simulated: a ring has all of a node's
  * bandwidth, not a device's share of it. Reduces take as long. */
-static void set_grouped(const luo_cost_ctx *ctx, const luo_hap_devices *d, luo_hap_numbers *out)
+static void set_grouped(const luo_cost_ctx *ctx, const luo_hap_devices *devices,
+                        luo_hap_numbers *out)
 {
-    luo_cost_call call = {LUO_COLL_AG, LUO_COLL_GROUPED, d->n, d->device, SMALL, NULL};
+    luo_cost_call call = {LUO_COLL_AG, LUO_COLL_GROUPED, devices->n, devices->device, SMALL, NULL};
     const double small = luo_cost_call_seconds(ctx, &call, 0);
     call.bytes = LARGE;
     const double large = luo_cost_call_seconds(ctx, &call, 0);
     luo_hap_line line = line_through(small, large);
-    line.latency_s /= d->n; /* of each */
+    line.latency_s /= devices->n; /* of each */
     out->line[LUO_HAP_LINK_AG_GROUPED] = out->line[LUO_HAP_LINK_RS_GROUPED] = line;
 }
 
 /* Of neighbours, the slowest pair. */
-static void set_messages(const luo_cost_ctx *ctx, const luo_hap_devices *d, luo_hap_numbers *out)
+static void set_messages(const luo_cost_ctx *ctx, const luo_hap_devices *devices,
+                         luo_hap_numbers *out)
 {
     luo_hap_line slowest = {0, (double)INFINITY};
-    for (int32_t i = 0; i < d->n; i++) {
-        const int32_t from = d->device[i], to = d->device[(i + 1) % d->n];
+    for (int32_t i = 0; i < devices->n; i++) {
+        const int32_t from = devices->device[i], to = devices->device[(i + 1) % devices->n];
         const double small = luo_cost_p2p_seconds(ctx, from, to, SMALL, 0);
         const double large = luo_cost_p2p_seconds(ctx, from, to, LARGE, 0);
         const luo_hap_line line = line_through(small, large);

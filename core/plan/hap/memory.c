@@ -42,16 +42,17 @@ static int32_t of_param(const luo_hap_space *space, const luo_hap_triple *triple
 {
     const luo_hap_op *op = &space->graph->op[triple->op];
     const luo_hap_take *take = &triple->take[j];
-    const luo_hap_tensor *x = &space->graph->tensor[op->in[j]];
+    const luo_hap_tensor *tensor = &space->graph->tensor[op->in[j]];
     luo_rel rel = take->to;
     if (take->how == LUO_HAP_HOW_KEPT) return 0; /* counted where it is made */
     if (take->how == LUO_HAP_HOW_ZERO)
         rel = (luo_rel){.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op->segment};
-    out[0] = held(space, op->in[j], rel, luo_hap_state_bytes(space->graph) * (double)x->elements);
+    out[0] =
+        held(space, op->in[j], rel, luo_hap_state_bytes(space->graph) * (double)tensor->elements);
     if (take->how != LUO_HAP_HOW_ZERO) return 1;
     /* Gathered, and in backward its gradient beside it, before that is cut. */
-    out[1] =
-        (luo_hap_bytes){.bytes = 2 * (double)x->bytes, .ext = -1, .fact = -1, .transient = true};
+    out[1] = (luo_hap_bytes){
+        .bytes = 2 * (double)tensor->bytes, .ext = -1, .fact = -1, .transient = true};
     return 2;
 }
 
@@ -61,18 +62,19 @@ int32_t luo_hap_bytes_of(const luo_hap_space *space, const luo_hap_triple *tripl
     const luo_hap_op *op = &space->graph->op[triple->op];
     int32_t n = 0;
     for (int32_t j = 0; j < op->nin; j++) {
-        const luo_hap_tensor *x = &space->graph->tensor[op->in[j]];
-        if (x->role == LUO_HAP_PARAM) n += of_param(space, triple, j, &out[n]);
-        if (x->role != LUO_HAP_INPUT) continue;
-        out[n] = held(space, op->in[j], triple->take[j].to, (double)x->bytes);
+        const luo_hap_tensor *tensor = &space->graph->tensor[op->in[j]];
+        if (tensor->role == LUO_HAP_PARAM) n += of_param(space, triple, j, &out[n]);
+        if (tensor->role != LUO_HAP_INPUT) continue;
+        out[n] = held(space, op->in[j], triple->take[j].to, (double)tensor->bytes);
         out[n++].fact = luo_hap_space_fact_id(space, op->in[j], triple->take[j].to);
     }
     for (int32_t p = 0; p < triple->npost; p++) {
         const luo_hap_fact fact = luo_hap_space_fact(space, triple->post[p]);
-        const luo_hap_tensor *x = &space->graph->tensor[fact.tensor];
-        if (x->role == LUO_HAP_PARAM || triple->post[p] == luo_hap_space_moved(space, fact.tensor))
+        const luo_hap_tensor *tensor = &space->graph->tensor[fact.tensor];
+        if (tensor->role == LUO_HAP_PARAM ||
+            triple->post[p] == luo_hap_space_moved(space, fact.tensor))
             continue;
-        out[n] = held(space, fact.tensor, fact.rel, (double)x->bytes);
+        out[n] = held(space, fact.tensor, fact.rel, (double)tensor->bytes);
         out[n++].fact = triple->post[p];
     }
     return n;

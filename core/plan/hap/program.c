@@ -77,13 +77,13 @@ void luo_hap_program_line(luo_str *text, const luo_hap_program *program, int32_t
 {
     const luo_hap_space *space = program->space;
     const luo_hap_triple *triple = &space->triple[program->choice[op]];
-    const luo_hap_op *o = &space->graph->op[op];
+    const luo_hap_op *hap_op = &space->graph->op[op];
     char name[8];
     luo_str_add(text, luo_hap_rule_name(&space->rule[op][triple->rule], name));
-    for (int32_t j = 0; j < o->nin; j++) {
+    for (int32_t j = 0; j < hap_op->nin; j++) {
         const luo_hap_take *take = &triple->take[j];
         if (take->how == LUO_HAP_HOW_KEPT || take->how == LUO_HAP_HOW_INPUT) continue;
-        luo_str_addf(text, " %s:", space->graph->tensor[o->in[j]].name);
+        luo_str_addf(text, " %s:", space->graph->tensor[hap_op->in[j]].name);
         add_how(text, take);
     }
 }

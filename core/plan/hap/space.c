@@ -41,13 +41,13 @@ static int32_t tensor_of(const luo_hap_space *space, int32_t fact)
 luo_hap_fact luo_hap_space_fact(const luo_hap_space *space, int32_t fact)
 {
     const int32_t tensor = tensor_of(space, fact), at = fact - space->base[tensor];
-    const luo_hap_tensor *x = &space->graph->tensor[tensor];
+    const luo_hap_tensor *hap_tensor = &space->graph->tensor[tensor];
     luo_hap_fact out = {.tensor = tensor};
     if (at >= PIECES)
         out.rel = (luo_rel){.kind = LUO_REL_G,
-                            .dim = (int8_t)((at - PIECES) % x->rank),
-                            .seg = (uint16_t)((at - PIECES) / x->rank)};
-    else if (at == SUM && x->role == LUO_HAP_PARAM)
+                            .dim = (int8_t)((at - PIECES) % hap_tensor->rank),
+                            .seg = (uint16_t)((at - PIECES) / hap_tensor->rank)};
+    else if (at == SUM && hap_tensor->role == LUO_HAP_PARAM)
         out.rel = (luo_rel){.kind = LUO_REL_I, .seg = 1};
     else
         out.rel.kind = at == SUM ? LUO_REL_R : LUO_REL_I;
@@ -170,22 +170,22 @@ static bool same_facts(const luo_hap_triple *a, const luo_hap_triple *b)
 static luo_status finish(luo_hap_maker *maker, const draft *d, luo_err *err)
 {
     luo_hap_space *space = maker->space;
-    luo_hap_triple t = d->triple;
-    t.pre = copy_of(maker->arena, d->pre, t.npre);
-    t.post = copy_of(maker->arena, d->post, t.npost);
-    t.bar = copy_of(maker->arena, d->bar, t.nbar);
-    t.coll = LUO_NEW_N(maker->arena, luo_hap_coll, t.ncoll);
-    if (!t.pre || !t.post || !t.bar || !t.coll ||
+    luo_hap_triple triple = d->triple;
+    triple.pre = copy_of(maker->arena, d->pre, triple.npre);
+    triple.post = copy_of(maker->arena, d->post, triple.npost);
+    triple.bar = copy_of(maker->arena, d->bar, triple.nbar);
+    triple.coll = LUO_NEW_N(maker->arena, luo_hap_coll, triple.ncoll);
+    if (!triple.pre || !triple.post || !triple.bar || !triple.coll ||
         !LUO_VEC_ROOM_IN(maker->arena, space->triple, space->ntriples, space->cap_triples))
         return luo_err_nomem(err);
-    memcpy(t.coll, d->coll, (size_t)t.ncoll * sizeof *t.coll);
-    t.group = space->ntriples;
-    for (int32_t i = space->first[t.op]; i < space->ntriples; i++)
-        if (same_facts(&space->triple[i], &t)) {
-            t.group = i;
+    memcpy(triple.coll, d->coll, (size_t)triple.ncoll * sizeof *triple.coll);
+    triple.group = space->ntriples;
+    for (int32_t i = space->first[triple.op]; i < space->ntriples; i++)
+        if (same_facts(&space->triple[i], &triple)) {
+            triple.group = i;
             break;
         }
-    space->triple[space->ntriples++] = t;
+    space->triple[space->ntriples++] = triple;
     return LUO_OK;
 }
 

@@ -27,13 +27,13 @@ static luo_status lives_new(luo_arena *arena, const luo_hap_space *space, lives 
 static void find_lives(const luo_hap_space *space, lives *l)
 {
     for (int32_t i = space->ntriples; i-- > 0;) {
-        const luo_hap_triple *t = &space->triple[i];
-        for (int32_t p = 0; p < t->npost; p++) l->made[t->post[p]] = t->op;
+        const luo_hap_triple *triple = &space->triple[i];
+        for (int32_t p = 0; p < triple->npost; p++) l->made[triple->post[p]] = triple->op;
     }
     for (int32_t i = 0; i < space->ntriples; i++) {
-        const luo_hap_triple *t = &space->triple[i];
-        for (int32_t p = 0; p < t->npre; p++) l->last[t->pre[p]] = t->op;
-        for (int32_t p = 0; p < t->nbar; p++) l->last[t->bar[p]] = t->op;
+        const luo_hap_triple *triple = &space->triple[i];
+        for (int32_t p = 0; p < triple->npre; p++) l->last[triple->pre[p]] = triple->op;
+        for (int32_t p = 0; p < triple->nbar; p++) l->last[triple->bar[p]] = triple->op;
     }
     for (int32_t r = 0; r < 2; r++) {
         const luo_rel rel = {.kind = r ? LUO_REL_I : LUO_REL_R};
@@ -66,12 +66,13 @@ static void set(uint64_t *bits, int32_t b)
 static void set_triples(luo_hap_space *space, const lives *l)
 {
     for (int32_t i = 0; i < space->ntriples; i++) {
-        const luo_hap_triple *t = &space->triple[i];
+        const luo_hap_triple *triple = &space->triple[i];
         const size_t row = (size_t)i * (size_t)space->words;
-        for (int32_t p = 0; p < t->npre; p++) set(&space->pre[row], l->bit[t->pre[p]]);
-        for (int32_t p = 0; p < t->nbar; p++) set(&space->bar[row], l->bit[t->bar[p]]);
-        for (int32_t p = 0; p < t->npost; p++)
-            if (l->last[t->post[p]] > t->op) set(&space->post[row], l->bit[t->post[p]]);
+        for (int32_t p = 0; p < triple->npre; p++) set(&space->pre[row], l->bit[triple->pre[p]]);
+        for (int32_t p = 0; p < triple->nbar; p++) set(&space->bar[row], l->bit[triple->bar[p]]);
+        for (int32_t p = 0; p < triple->npost; p++)
+            if (l->last[triple->post[p]] > triple->op)
+                set(&space->post[row], l->bit[triple->post[p]]);
     }
 }
 

@@ -25,8 +25,8 @@ static const luo_hap_op *op_of(const want *w)
 /* Compat counts elements. */
 static double volume(const luo_hap_space *space, int32_t tensor)
 {
-    const luo_hap_tensor *x = &space->graph->tensor[tensor];
-    return (double)(space->opts.compat ? x->elements : x->bytes);
+    const luo_hap_tensor *hap_tensor = &space->graph->tensor[tensor];
+    return (double)(space->opts.compat ? hap_tensor->elements : hap_tensor->bytes);
 }
 
 static int32_t extent_of(const want *w, luo_rel rel)
@@ -203,10 +203,10 @@ static void from_pieces(const want *w, luo_hap_way *way, bool trains, double byt
     if (trains) move(way, kind, true, to, ext2, from, ext, bytes);
 }
 
-static bool may_move(const luo_hap_tensor *x, luo_rel from, luo_rel to)
+static bool may_move(const luo_hap_tensor *tensor, luo_rel from, luo_rel to)
 {
     const bool pieces = from.kind == LUO_REL_G && to.kind == LUO_REL_G;
-    switch (x->moves) {
+    switch (tensor->moves) {
     case LUO_HAP_MOVES_ALL:
         break;
     case LUO_HAP_MOVES_ROWS:
@@ -220,12 +220,12 @@ static bool may_move(const luo_hap_tensor *x, luo_rel from, luo_rel to)
 static luo_status add_move(const want *w, luo_rel from, luo_err *err)
 {
     const luo_hap_space *space = w->maker->space;
-    const luo_hap_tensor *x = tensor_of(w);
-    if (!may_move(x, from, w->to)) return LUO_OK;
+    const luo_hap_tensor *tensor = tensor_of(w);
+    if (!may_move(tensor, from, w->to)) return LUO_OK;
     const bool trains = luo_hap_graph_trains(space->graph, w->tensor);
     luo_hap_way way = way_of(w, LUO_HAP_HOW_SLICE, from);
     if (space->opts.compat) {
-        if (!luo_hap_op_desc_of(space->graph->op[x->maker].kind)->sends) return LUO_OK;
+        if (!luo_hap_op_desc_of(space->graph->op[tensor->maker].kind)->sends) return LUO_OK;
         way.moved = luo_hap_space_moved(space, w->tensor);
     }
     way.pre = luo_hap_space_fact_id(space, w->tensor, from);

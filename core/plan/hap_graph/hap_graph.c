@@ -31,21 +31,22 @@ static int32_t add_tensor(luo_hap_graph *graph, const luo_hap_tensor *tensor, in
 {
     if (!LUO_VEC_ROOM_IN(graph->arena, graph->tensor, graph->ntensors, graph->cap_tensors))
         return fail(graph, luo_err_nomem(&graph->err));
-    luo_hap_tensor *x = &graph->tensor[graph->ntensors];
-    *x = *tensor;
-    x->name = luo_arena_strdup(graph->arena, tensor->name);
-    if (!x->name) return fail(graph, luo_err_nomem(&graph->err));
-    x->elements = 1;
-    for (int32_t d = 0; d < x->rank; d++) {
-        x->plan_dim[d] = (int8_t)d;
-        if (x->dim[d] < 1 || x->dim[d] > INT32_MAX || x->elements > INT64_MAX / 16 / x->dim[d])
+    luo_hap_tensor *hap_tensor = &graph->tensor[graph->ntensors];
+    *hap_tensor = *tensor;
+    hap_tensor->name = luo_arena_strdup(graph->arena, tensor->name);
+    if (!hap_tensor->name) return fail(graph, luo_err_nomem(&graph->err));
+    hap_tensor->elements = 1;
+    for (int32_t d = 0; d < hap_tensor->rank; d++) {
+        hap_tensor->plan_dim[d] = (int8_t)d;
+        if (hap_tensor->dim[d] < 1 || hap_tensor->dim[d] > INT32_MAX ||
+            hap_tensor->elements > INT64_MAX / 16 / hap_tensor->dim[d])
             return fail(graph, luo_err_set(&graph->err, LUO_EINPUT,
                                            "tensor `%s` has a dimension of %" PRId64
                                            "; 1 to %d is expected.",
-                                           x->name, x->dim[d], INT32_MAX));
-        x->elements *= x->dim[d];
+                                           hap_tensor->name, hap_tensor->dim[d], INT32_MAX));
+        hap_tensor->elements *= hap_tensor->dim[d];
     }
-    x->bytes = x->elements * elem_bytes;
+    hap_tensor->bytes = hap_tensor->elements * elem_bytes;
     return graph->ntensors++;
 }
 
@@ -53,10 +54,10 @@ int32_t luo_hap_graph_leaf(luo_hap_graph *graph, const char *name, luo_hap_role 
                            int32_t rank, const int64_t *dims)
 {
     assert(rank >= 0 && rank <= LUO_HAP_RANK && role <= LUO_HAP_PARAM);
-    luo_hap_tensor x = {.name = name, .role = role, .rank = rank, .maker = -1};
+    luo_hap_tensor tensor = {.name = name, .role = role, .rank = rank, .maker = -1};
     if (graph->st != LUO_OK) return -1;
-    memcpy(x.dim, dims, (size_t)rank * sizeof *dims);
-    return add_tensor(graph, &x, whole ? 4 : graph->elem_bytes);
+    memcpy(tensor.dim, dims, (size_t)rank * sizeof *dims);
+    return add_tensor(graph, &tensor, whole ? 4 : graph->elem_bytes);
 }
 
 /* The next letters of a signature, up to `,`, `-` or its end. */
@@ -71,20 +72,20 @@ static const char *letters(luo_arena *arena, const char **at)
 
 static luo_status read_operand(luo_hap_graph *graph, luo_hap_op *op, int32_t j, luo_err *err)
 {
-    const luo_hap_tensor *x = &graph->tensor[op->in[j]];
-    if ((int32_t)strlen(op->in_is[j]) != x->rank)
+    const luo_hap_tensor *tensor = &graph->tensor[op->in[j]];
+    if ((int32_t)strlen(op->in_is[j]) != tensor->rank)
         return luo_err_set(err, LUO_EINPUT,
                            "op `%s` reads tensor `%s` of %d dimensions as `%s`; a letter each is "
                            "needed.",
-                           op->name, x->name, x->rank, op->in_is[j]);
-    for (int32_t d = 0; d < x->rank; d++) {
+                           op->name, tensor->name, tensor->rank, op->in_is[j]);
+    for (int32_t d = 0; d < tensor->rank; d++) {
         int64_t *size = &op->size[(int)op->in_is[j][d]];
-        if (*size && *size != x->dim[d])
+        if (*size && *size != tensor->dim[d])
             return luo_err_set(err, LUO_EINPUT,
                                "op `%s` uses letter `%c` with extents %" PRId64 " and %" PRId64
                                "; equal extents are needed.",
-                               op->name, op->in_is[j][d], *size, x->dim[d]);
-        *size = x->dim[d];
+                               op->name, op->in_is[j][d], *size, tensor->dim[d]);
+        *size = tensor->dim[d];
     }
     return LUO_OK;
 }
@@ -124,14 +125,14 @@ static luo_status make_results(luo_hap_graph *graph, luo_hap_op *op, const int64
                                const char *const *names, luo_err *err)
 {
     for (int32_t k = 0; k < op->nout; k++) {
-        luo_hap_tensor y = {.name = names[k], .role = LUO_HAP_VALUE_OF, .maker = graph->nops};
+        luo_hap_tensor tensor = {.name = names[k], .role = LUO_HAP_VALUE_OF, .maker = graph->nops};
         for (const char *at = op->out_is[k]; *at; at++) {
             int64_t *size = &op->size[(int)*at];
             if (!*size && sizes) *size = *sizes++;
-            y.dim[y.rank++] = *size;
+            tensor.dim[tensor.rank++] = *size;
         }
-        if (is_choice(op->kind, k)) y.role = LUO_HAP_MASK;
-        op->out[k] = add_tensor(graph, &y, graph->elem_bytes);
+        if (is_choice(op->kind, k)) tensor.role = LUO_HAP_MASK;
+        op->out[k] = add_tensor(graph, &tensor, graph->elem_bytes);
         if (op->out[k] < 0) {
             *err = graph->err;
             return graph->st;

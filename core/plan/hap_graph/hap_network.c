@@ -71,9 +71,9 @@ static int32_t add_norm(const net *n, int32_t x, int32_t z, int64_t width, const
     return op(n, LUO_HAP_NORM, "bsm,m,m->bsm", "m", NULL, IN(sum, g, b), name[3]);
 }
 
-static int32_t feed_forward(const net *n, int32_t x, const luo_hap_encoder *z)
+static int32_t feed_forward(const net *n, int32_t x, const luo_hap_encoder *encoder)
 {
-    const int64_t m = z->width, f = z->feed_forward;
+    const int64_t m = encoder->width, f = encoder->feed_forward;
     const int32_t w1 = param(n, "w1", 2, DIMS(m, f)), b1 = param(n, "b1", 1, DIMS(f));
     const int32_t f0 = op(n, LUO_HAP_LINEAR, "bsm,mf,f->bsf", "", NULL, IN(x, w1, b1), "f0");
     const int32_t f1 = op(n, LUO_HAP_UNARY, "bsf->bsf", "", NULL, IN(f0), "f1");
@@ -81,12 +81,12 @@ static int32_t feed_forward(const net *n, int32_t x, const luo_hap_encoder *z)
     return op(n, LUO_HAP_LINEAR, "bsf,fm,m->bsm", "", NULL, IN(f1, w2, b2), "f2");
 }
 
-static int32_t expert_layer(const net *n, int32_t x, const luo_hap_encoder *z)
+static int32_t expert_layer(const net *n, int32_t x, const luo_hap_encoder *encoder)
 {
-    const int64_t m = z->width, f = z->feed_forward, E = z->experts;
+    const int64_t m = encoder->width, f = encoder->feed_forward, E = encoder->experts;
     const int32_t wg = param(n, "wg", 2, DIMS(m, E));
     const int32_t D =
-        op(n, LUO_HAP_GATE, "bsm,mE->bsEc,bsEc", "smEc", DIMS(z->capacity), IN(x, wg), "g");
+        op(n, LUO_HAP_GATE, "bsm,mE->bsEc,bsEc", "smEc", DIMS(encoder->capacity), IN(x, wg), "g");
     const int32_t u = op(n, LUO_HAP_DISPATCH, "bsm,bsEc->bEcm", "", NULL, IN(x, D), "u");
     const int32_t w1 = param(n, "w1", 3, DIMS(E, m, f));
     const int32_t f0 = op(n, LUO_HAP_EXPERT, "bEcm,Emf->bEcf", "", NULL, IN(u, w1), "e0");
@@ -96,9 +96,9 @@ static int32_t expert_layer(const net *n, int32_t x, const luo_hap_encoder *z)
     return op(n, LUO_HAP_COMBINE, "bEcm,bsEc->bsm", "", NULL, IN(f2, D + 1), "f2");
 }
 
-static int32_t block(const net *n, int32_t x, const luo_hap_encoder *z, bool experts)
+static int32_t block(const net *n, int32_t x, const luo_hap_encoder *encoder, bool experts)
 {
-    const int64_t m = z->width, h = z->heads, e = z->width / z->heads;
+    const int64_t m = encoder->width, h = encoder->heads, e = encoder->width / encoder->heads;
     const int32_t w = param(n, "wqkv", 4, DIMS(m, 3, h, e)), v = param(n, "bqkv", 3, DIMS(3, h, e));
     const int32_t q =
         op(n, LUO_HAP_QKV, "bsm,mphe,phe->bshe,bshe,bshe", "pe", NULL, IN(x, w, v), "q");
@@ -107,32 +107,35 @@ static int32_t block(const net *n, int32_t x, const luo_hap_encoder *z, bool exp
     const int32_t wo = param(n, "wo", 3, DIMS(h, e, m)), bo = param(n, "bo", 1, DIMS(m));
     const int32_t y = op(n, LUO_HAP_LINEAR, "bshe,hem,m->bsm", "e", NULL, IN(o, wo, bo), "z");
     const int32_t first = add_norm(n, x, y, m, "1");
-    const int32_t second = experts ? expert_layer(n, first, z) : feed_forward(n, first, z);
+    const int32_t second =
+        experts ? expert_layer(n, first, encoder) : feed_forward(n, first, encoder);
     return add_norm(n, first, second, m, "2");
 }
 
-static int32_t blocks_of(net *n, int32_t x, const luo_hap_encoder *z, int32_t blocks)
+static int32_t blocks_of(net *n, int32_t x, const luo_hap_encoder *encoder, int32_t blocks)
 {
     for (int32_t i = 0; i < blocks; i++) {
         snprintf(n->prefix, sizeof n->prefix, "%d.", i);
         n->g->block = i;
-        x = block(n, x, z, z->experts > 0 && i % 2 == 1);
+        x = block(n, x, encoder, encoder->experts > 0 && i % 2 == 1);
     }
     n->prefix[0] = 0;
     n->g->block = -1;
     return x;
 }
 
-luo_hap_graph *luo_hap_network_bert(luo_arena *arena, const luo_hap_encoder *z, int32_t blocks)
+luo_hap_graph *luo_hap_network_bert(luo_arena *arena, const luo_hap_encoder *encoder,
+                                    int32_t blocks)
 {
     net n = {luo_hap_graph_new(arena, 4), ""};
-    const int64_t b = z->batch, s = z->tokens, m = z->width;
+    const int64_t b = encoder->batch, s = encoder->tokens, m = encoder->width;
     const int32_t ids = luo_hap_graph_leaf(n.g, "ids", LUO_HAP_INPUT, true, 2, DIMS(b, s));
-    const int32_t E = param(&n, "E", 2, DIMS(z->words, m)), P = param(&n, "P", 2, DIMS(s, m));
+    const int32_t E = param(&n, "E", 2, DIMS(encoder->words, m)), P = param(&n, "P", 2, DIMS(s, m));
     int32_t x = op(&n, LUO_HAP_EMBEDDING, "bs,vm->bsm", "", NULL, IN(ids, E), "x0");
     x = op(&n, LUO_HAP_ADD, "bsm,sm->bsm", "", NULL, IN(x, P), "x1");
-    x = blocks_of(&n, x, z, blocks);
-    const int32_t w = param(&n, "WD", 2, DIMS(m, z->words)), v = param(&n, "bD", 1, DIMS(z->words));
+    x = blocks_of(&n, x, encoder, blocks);
+    const int32_t w = param(&n, "WD", 2, DIMS(m, encoder->words)),
+                  v = param(&n, "bD", 1, DIMS(encoder->words));
     x = op(&n, LUO_HAP_LINEAR, "bsm,mv,v->bsv", "", NULL, IN(x, w, v), "logits");
     loss(&n, x, "bsv,bs->", 2, DIMS(b, s));
     return n.g;
@@ -140,7 +143,7 @@ luo_hap_graph *luo_hap_network_bert(luo_arena *arena, const luo_hap_encoder *z, 
 
 static luo_hap_graph *vit(luo_arena *arena, int64_t batch)
 {
-    const luo_hap_encoder z = {batch, PATCHES + 1, WIDTH, HEADS, FEED_FORWARD, 0, 0, 0};
+    const luo_hap_encoder encoder = {batch, PATCHES + 1, WIDTH, HEADS, FEED_FORWARD, 0, 0, 0};
     net n = {luo_hap_graph_new(arena, 4), ""};
     int32_t x =
         luo_hap_graph_leaf(n.g, "patches", LUO_HAP_INPUT, false, 3, DIMS(batch, PATCHES, PATCH));
@@ -150,7 +153,7 @@ static luo_hap_graph *vit(luo_arena *arena, int64_t batch)
     x = op(&n, LUO_HAP_APPEND, "bum,m->bsm", "us", DIMS(PATCHES + 1), IN(x, token), "x1");
     const int32_t P = param(&n, "P", 2, DIMS(PATCHES + 1, WIDTH));
     x = op(&n, LUO_HAP_ADD, "bsm,sm->bsm", "", NULL, IN(x, P), "x2");
-    x = blocks_of(&n, x, &z, BLOCKS);
+    x = blocks_of(&n, x, &encoder, BLOCKS);
     x = op(&n, LUO_HAP_TAKE, "bsm->bm", "s", NULL, IN(x), "t");
     const int32_t wd = param(&n, "wd", 2, DIMS(WIDTH, CLASSES)),
                   vd = param(&n, "bd", 1, DIMS(CLASSES));

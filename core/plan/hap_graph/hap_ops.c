@@ -104,13 +104,14 @@ static void work_conv(const luo_hap_graph *graph, luo_hap_op *op)
 }
 static void work_attention(const luo_hap_graph *graph, luo_hap_op *op)
 {
-    const luo_hap_tensor *q = &graph->tensor[op->in[0]];
+    const luo_hap_tensor *tensor = &graph->tensor[op->in[0]];
     const double keys = (double)graph->tensor[op->in[1]].dim[1];
-    const double all = 4 * (double)q->elements * keys;
+    const double all = 4 * (double)tensor->elements * keys;
     op->forward = all;
     op->backward[0] = op->backward[1] = all / 2;
     op->backward[2] = all;
-    op->compat = 6 * (double)q->elements * keys + 5 * (double)(q->dim[0] * q->dim[1]) * keys;
+    op->compat =
+        6 * (double)tensor->elements * keys + 5 * (double)(tensor->dim[0] * tensor->dim[1]) * keys;
 }
 static void work_unary(const luo_hap_graph *graph, luo_hap_op *op)
 {
@@ -184,9 +185,9 @@ static void work_embedding(const luo_hap_graph *graph, luo_hap_op *op)
 }
 static void work_append(const luo_hap_graph *graph, luo_hap_op *op)
 {
-    const luo_hap_tensor *y = &graph->tensor[op->out[0]];
+    const luo_hap_tensor *tensor = &graph->tensor[op->out[0]];
     op->forward = op->backward[0] = 2 * bytes(graph, op->out[0]);
-    op->compat = (double)y->elements / (double)y->dim[1]; /* batch by width */
+    op->compat = (double)tensor->elements / (double)tensor->dim[1]; /* batch by width */
 }
 static void work_take(const luo_hap_graph *graph, luo_hap_op *op)
 {

@@ -223,7 +223,7 @@ static bool is_good(const trial *x, const tried *t)
 }
 
 /* The three best of each sample and the eight best means, of all that are gathered and made. */
-static luo_status try_all(mix *m, luo_gathered *g, trial *x, luo_err *err)
+static luo_status try_all(mix *m, luo_gathered *gathered, trial *x, luo_err *err)
 {
     tried *all = LUO_NEW_N(m->arena, tried, m->made.n);
     tried **order = LUO_NEW_N(m->arena, tried *, m->made.n);
@@ -241,14 +241,16 @@ static luo_status try_all(mix *m, luo_gathered *g, trial *x, luo_err *err)
         if (can_win(x, order[p])) LUO_TRY(try_plan(m->arena, x, order[p], err));
     for (int32_t p = 0; p < m->made.n; p++)
         if (is_good(x, &all[p]))
-            LUO_TRY(luo_gathered_add(g, all[p].plan.counts, LUO_CANDIDATE_MIXED, all[p].mean, err));
+            LUO_TRY(luo_gathered_add(gathered, all[p].plan.counts, LUO_CANDIDATE_MIXED, all[p].mean,
+                                     err));
     return LUO_OK;
 }
 
-luo_status luo_gathered_mix(const luo_candidates_in *in, luo_gathered *g, int32_t *tried_plans,
-                            luo_err *err)
+luo_status luo_gathered_mix(const luo_candidates_in *in, luo_gathered *gathered,
+                            int32_t *tried_plans, luo_err *err)
 {
-    mix m = {.in = in, .arena = g->arena, .made = {.arena = g->arena, .pool = in->pool}};
+    mix m = {
+        .in = in, .arena = gathered->arena, .made = {.arena = gathered->arena, .pool = in->pool}};
     sample samples[SAMPLES];
     trial x = {.pool = in->pool,
                .rate = in->rate,
@@ -261,5 +263,5 @@ luo_status luo_gathered_mix(const luo_candidates_in *in, luo_gathered *g, int32_
     else
         LUO_TRY(some_mixes(&m, err));
     *tried_plans = m.made.n;
-    return try_all(&m, g, &x, err);
+    return try_all(&m, gathered, &x, err);
 }

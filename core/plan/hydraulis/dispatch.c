@@ -334,15 +334,15 @@ static luo_status make_sides(luo_arena *scratch, const luo_pool *pool, const luo
     side *sides = LUO_NEW_N(scratch, side, w->m);
     if (!row || !sides) return luo_err_nomem(err);
     for (int32_t r = 0; r < w->m; r++) {
-        const luo_pool_entry *e = &pool->entry[replica[r].entry];
+        const luo_pool_entry *entry = &pool->entry[replica[r].entry];
         if (!row[replica[r].entry]) {
             double *cost = LUO_NEW_N(scratch, double, w->n);
             if (!cost) return luo_err_nomem(err);
-            for (int32_t i = 0; i < w->n; i++) cost[i] = luo_pool_cost(e, w->length[i]);
+            for (int32_t i = 0; i < w->n; i++) cost[i] = luo_pool_cost(entry, w->length[i]);
             row[replica[r].entry] = cost;
         }
-        sides[r] =
-            (side){row[replica[r].entry], replica[r].mu, published ? 0 : e->c, e->cap, e->pp - 1};
+        sides[r] = (side){row[replica[r].entry], replica[r].mu, published ? 0 : entry->c,
+                          entry->cap, entry->pp - 1};
     }
     w->side = sides;
     return LUO_OK;
@@ -424,9 +424,9 @@ static bool is_first(const luo_replica *replica, int32_t r)
     return true;
 }
 
-static double alone(const luo_pool_entry *e, double mu, int64_t longest, bool published)
+static double alone(const luo_pool_entry *entry, double mu, int64_t longest, bool published)
 {
-    return mu * e->pp * (luo_pool_cost(e, longest) + (published ? 0 : e->c));
+    return mu * entry->pp * (luo_pool_cost(entry, longest) + (published ? 0 : entry->c));
 }
 
 /* Sum over the sequences of their least weighted cost: sum of weight * D_r is no less, whatever
@@ -439,9 +439,9 @@ static double least_work(const luo_pool *pool, const luo_replica *replica, const
         double least = INFINITY;
         for (int32_t k = 0; k < nkinds; k++) {
             const luo_replica *r = &replica[kind[k]];
-            const luo_pool_entry *e = &pool->entry[r->entry];
-            if (length[i] <= e->cap)
-                least = fmin(least, weight[k] * r->mu * luo_pool_cost(e, length[i]));
+            const luo_pool_entry *entry = &pool->entry[r->entry];
+            if (length[i] <= entry->cap)
+                least = fmin(least, weight[k] * r->mu * luo_pool_cost(entry, length[i]));
         }
         sum += least;
     }
@@ -462,13 +462,13 @@ double luo_dispatch_bound(const luo_pool *pool, const luo_replica *replica, int3
     }
     if (n == 0) return 0;
     for (int32_t r = 0; r < nreplicas; r++) {
-        const luo_pool_entry *e = &pool->entry[replica[r].entry];
-        if (e->cap >= longest)
-            floor_ms = fmin(floor_ms, alone(e, replica[r].mu, longest, published));
+        const luo_pool_entry *entry = &pool->entry[replica[r].entry];
+        if (entry->cap >= longest)
+            floor_ms = fmin(floor_ms, alone(entry, replica[r].mu, longest, published));
         if (nkinds <= KINDS && is_first(replica, r) && nkinds++ < KINDS) {
             kind[nkinds - 1] = r;
             weight[nkinds - 1] =
-                1 / (replica[r].mu * luo_pool_cost(e, (int64_t)(squares / tokens)));
+                1 / (replica[r].mu * luo_pool_cost(entry, (int64_t)(squares / tokens)));
         }
     }
     if (nkinds > KINDS || isinf(floor_ms)) return floor_ms;

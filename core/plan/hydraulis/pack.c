@@ -186,12 +186,12 @@ double luo_pack_score_of(const double *t, int32_t nbins, int32_t pp, luo_pack_sc
 }
 
 /* The same of a number of micro-batches whose costliest one has `most` without c. */
-static double score_with(const luo_pool_entry *e, double cost, int32_t v, double most,
+static double score_with(const luo_pool_entry *entry, double cost, int32_t v, double most,
                          luo_pack_score score)
 {
     if (v == 0) return 0;
-    if (score == LUO_SCORE_MAX) return (most + e->c) * (v + e->pp - 1);
-    return cost + v * e->c + (e->pp - 1) * (most + e->c);
+    if (score == LUO_SCORE_MAX) return (most + entry->c) * (v + entry->pp - 1);
+    return cost + v * entry->c + (entry->pp - 1) * (most + entry->c);
 }
 
 typedef struct packing {
@@ -223,17 +223,17 @@ static void try_number(packing *p, int32_t v)
 static void try_numbers(packing *p)
 {
     const bins *b = &p->b;
-    const luo_pool_entry *e = p->entry;
+    const luo_pool_entry *entry = p->entry;
     int64_t tokens = 0;
     for (int32_t i = 0; i < b->n; i++) tokens += b->length[i];
-    const int64_t fewest = (tokens + e->cap - 1) / e->cap;
-    int64_t most = e->util > 0 ? tokens / e->util : b->n;
+    const int64_t fewest = (tokens + entry->cap - 1) / entry->cap;
+    int64_t most = entry->util > 0 ? tokens / entry->util : b->n;
     if (most > b->n) most = b->n;
     if (most < fewest) most = fewest;
     for (int64_t v = fewest; v <= b->n; v++) {
         if (p->nkept > 0 && (v > most || v >= fewest + NUMBERS)) break;
         /* Each one more adds c to the sum, and the longest sequence stays where it is. */
-        const double least = score_with(e, p->cost, (int32_t)v, b->cost[0], LUO_SCORE_SUM);
+        const double least = score_with(entry, p->cost, (int32_t)v, b->cost[0], LUO_SCORE_SUM);
         if (p->score == LUO_SCORE_SUM && least >= p->best - LESS) break;
         try_number(p, (int32_t)v);
     }
@@ -254,27 +254,27 @@ static int by_falling_time(const void *x, const void *y)
 }
 
 /* Micro-batches numbered anew by falling time. In: bin[n] in any numbering, none empty. */
-static luo_status finish(luo_arena *arena, const luo_pool_entry *e, const int64_t *length,
+static luo_status finish(luo_arena *arena, const luo_pool_entry *entry, const int64_t *length,
                          int32_t n, int32_t nbins, int32_t *bin, luo_packed *out, luo_err *err)
 {
-    luo_packed p = {.nbins = nbins,
-                    .t = LUO_NEW_N(arena, double, nbins),
-                    .tokens = LUO_NEW_N(arena, int64_t, nbins)};
+    luo_packed packed = {.nbins = nbins,
+                         .t = LUO_NEW_N(arena, double, nbins),
+                         .tokens = LUO_NEW_N(arena, int64_t, nbins)};
     bin_time *time = LUO_NEW_N(arena, bin_time, nbins);
     int32_t *number = LUO_NEW_N(arena, int32_t, nbins);
-    if (!p.t || !p.tokens || !time || !number) return luo_err_nomem(err);
-    for (int32_t u = 0; u < nbins; u++) time[u] = (bin_time){e->c, u};
-    for (int32_t i = 0; i < n; i++) time[bin[i]].t += luo_pool_cost(e, length[i]);
+    if (!packed.t || !packed.tokens || !time || !number) return luo_err_nomem(err);
+    for (int32_t u = 0; u < nbins; u++) time[u] = (bin_time){entry->c, u};
+    for (int32_t i = 0; i < n; i++) time[bin[i]].t += luo_pool_cost(entry, length[i]);
     qsort(time, (size_t)nbins, sizeof *time, by_falling_time);
     for (int32_t u = 0; u < nbins; u++) {
         number[time[u].bin] = u;
-        p.t[u] = time[u].t;
+        packed.t[u] = time[u].t;
     }
     for (int32_t i = 0; i < n; i++) {
         bin[i] = number[bin[i]];
-        p.tokens[bin[i]] += length[i];
+        packed.tokens[bin[i]] += length[i];
     }
-    *out = p;
+    *out = packed;
     return LUO_OK;
 }
 

@@ -34,26 +34,29 @@ static int32_t log2_of(int32_t tp)
 
 /* Bytes of weights, gradients and optimizer state of the fullest device. Embedding and head count
  * twice where one stage has both. */
-static double state_bytes(const luo_pool_memory *m, const luo_optimizer_layout *layout, int32_t tp,
-                          int32_t pp)
+static double state_bytes(const luo_pool_memory *memory, const luo_optimizer_layout *layout,
+                          int32_t tp, int32_t pp)
 {
-    const double L = (double)m->layers, H = (double)m->hidden, V = (double)m->vocabulary;
-    const double theirs = m->optimizer_share / layout->dp, ours = 1 - m->optimizer_share;
-    const double layer_theirs = L / layout->pp * (H * H / layout->tp) * m->state_bytes * theirs;
-    const double layer_ours = L / pp * (H * H / tp) * m->state_bytes * ours;
+    const double L = (double)memory->layers, H = (double)memory->hidden,
+                 V = (double)memory->vocabulary;
+    const double theirs = memory->optimizer_share / layout->dp, ours = 1 - memory->optimizer_share;
+    const double layer_theirs =
+        L / layout->pp * (H * H / layout->tp) * memory->state_bytes * theirs;
+    const double layer_ours = L / pp * (H * H / tp) * memory->state_bytes * ours;
     const double table_theirs = H * V / layout->tp * (layout->pp == 1 ? 32 : 16) * theirs;
     const double table_ours = H * V / tp * (pp == 1 ? 32 : 16) * ours;
     return layer_theirs + layer_ours + table_theirs + table_ours;
 }
 
-double luo_pool_cap(const luo_pool_memory *m, const luo_optimizer_layout *layout, int32_t tp,
+double luo_pool_cap(const luo_pool_memory *memory, const luo_optimizer_layout *layout, int32_t tp,
                     int32_t pp)
 {
     const double mib = 1024 * 1024, gib = 1024 * mib;
     assert(log2_of(tp) < LUO_POOL_TP_KINDS);
-    const double room =
-        (m->bound_mib - m->gap_mib) * mib - m->safe_gib * gib - state_bytes(m, layout, tp, pp);
-    const double token = (double)m->layers * (double)m->hidden / tp * m->act_bytes[log2_of(tp)];
+    const double room = (memory->bound_mib - memory->gap_mib) * mib - memory->safe_gib * gib -
+                        state_bytes(memory, layout, tp, pp);
+    const double token =
+        (double)memory->layers * (double)memory->hidden / tp * memory->act_bytes[log2_of(tp)];
     return room / token;
 }
 
@@ -66,38 +69,41 @@ void luo_pool_fill_caps(luo_pool *pool, const luo_pool_memory *memory,
                         const luo_optimizer_layout *layout)
 {
     for (int32_t i = 0; i < pool->n; i++) {
-        luo_pool_entry *e = &pool->entry[i];
-        if (e->cap == 0) e->cap = e->cp * rounded(luo_pool_cap(memory, layout, e->tp, e->pp));
+        luo_pool_entry *entry = &pool->entry[i];
+        if (entry->cap == 0)
+            entry->cap = entry->cp * rounded(luo_pool_cap(memory, layout, entry->tp, entry->pp));
     }
 }
 
 /* ---- context parallelism ---- */
 
-static luo_pool_entry with_ring(const luo_pool_entry *e, const luo_pool_context *x, int32_t cp)
+static luo_pool_entry with_ring(const luo_pool_entry *entry, const luo_pool_context *context,
+                                int32_t cp)
 {
-    luo_pool_entry out = *e;
-    const double kv = (double)x->kv_heads / (double)x->heads;
+    luo_pool_entry out = *entry;
+    const double kv = (double)context->kv_heads / (double)context->heads;
     out.cp = cp;
-    out.cap = cp * e->cap;
-    out.util = cp * e->util;
+    out.cap = cp * entry->cap;
+    out.util = cp * entry->util;
     out.exchange = LUO_EXCHANGE_RING;
     /* 4 bytes of keys and values in bf16 forward, twice that backward. */
-    out.moved = 12.0 * ((double)x->layers / e->pp) * (double)x->hidden * kv /
-                (e->tp * x->ring_bytes_per_ms);
+    out.moved = 12.0 * ((double)context->layers / entry->pp) * (double)context->hidden * kv /
+                (entry->tp * context->ring_bytes_per_ms);
     return out;
 }
 
-static luo_pool_entry with_heads(const luo_pool_entry *e, const luo_pool_context *x, int32_t cp)
+static luo_pool_entry with_heads(const luo_pool_entry *entry, const luo_pool_context *context,
+                                 int32_t cp)
 {
-    luo_pool_entry out = with_ring(e, x, cp);
-    const double kv = (double)x->kv_heads / (double)x->heads;
+    luo_pool_entry out = with_ring(entry, context, cp);
+    const double kv = (double)context->kv_heads / (double)context->heads;
     out.exchange = LUO_EXCHANGE_HEADS;
-    out.moved = 8.0 * ((double)x->layers / e->pp) * (1 + kv) * (double)x->hidden * (cp - 1) /
-                ((double)cp * cp * e->tp * x->heads_bytes_per_ms);
+    out.moved = 8.0 * ((double)context->layers / entry->pp) * (1 + kv) * (double)context->hidden *
+                (cp - 1) / ((double)cp * cp * entry->tp * context->heads_bytes_per_ms);
     return out;
 }
 
-luo_status luo_pool_add_context(luo_arena *arena, luo_pool *pool, const luo_pool_context *x,
+luo_status luo_pool_add_context(luo_arena *arena, luo_pool *pool, const luo_pool_context *context,
                                 int32_t cp, luo_err *err)
 {
     luo_pool_entry *entry = LUO_NEW_N(arena, luo_pool_entry, 2 * (int64_t)pool->n);
@@ -106,10 +112,11 @@ luo_status luo_pool_add_context(luo_arena *arena, luo_pool *pool, const luo_pool
     int32_t n = pool->n;
     if (n > 0) memcpy(entry, pool->entry, (size_t)n * sizeof *entry);
     for (int32_t i = 0; i < pool->n; i++) {
-        const luo_pool_entry *e = &pool->entry[i];
-        if (e->cp != 1) continue;
-        const luo_pool_entry ring = with_ring(e, x, cp), heads = with_heads(e, x, cp);
-        const bool divides = (int64_t)e->tp * cp <= x->kv_heads;
+        const luo_pool_entry *pool_entry = &pool->entry[i];
+        if (pool_entry->cp != 1) continue;
+        const luo_pool_entry ring = with_ring(pool_entry, context, cp),
+                             heads = with_heads(pool_entry, context, cp);
+        const bool divides = (int64_t)pool_entry->tp * cp <= context->kv_heads;
         const bool cheaper = luo_pool_cost(&heads, ring.cap) < luo_pool_cost(&ring, ring.cap);
         entry[n++] = divides && cheaper ? heads : ring;
     }

@@ -53,9 +53,9 @@ typedef struct luo_pool_memory { /* published formula of the most tokens */
     double safe_gib, gap_mib, bound_mib;
 } luo_pool_memory;
 
-static inline int32_t luo_pool_devices(const luo_pool_entry *e)
+static inline int32_t luo_pool_devices(const luo_pool_entry *entry)
 {
-    return e->split ? e->split->ndevices : e->tp * e->cp * e->pp;
+    return entry->split ? entry->split->ndevices : entry->tp * entry->cp * entry->pp;
 }
 
 /* Milliseconds of one sequence on one stage, forward and backward, without c. Pre: tokens >= 0. */

@@ -42,7 +42,7 @@ static double bound_mib(const luo_pool_model_in *in)
 luo_pool_memory luo_pool_memory_of(const luo_pool_model_in *in, const luo_pool_params *params)
 {
     const luo_model *model = in->model;
-    luo_pool_memory m = {
+    luo_pool_memory memory = {
         .layers = model->layers,
         .hidden = model->hidden,
         .vocabulary = model->vocab,
@@ -53,8 +53,8 @@ luo_pool_memory luo_pool_memory_of(const luo_pool_model_in *in, const luo_pool_p
         .bound_mib = params->bound_mib > 0 ? params->bound_mib : bound_mib(in)};
     for (int32_t k = 0; k < LUO_POOL_TP_KINDS; k++) {
         const int32_t last = params->nact - 1;
-        m.act_bytes[k] =
+        memory.act_bytes[k] =
             params->nact > 0 ? params->act_bytes[k < last ? k : last] : act_bytes(in, 1 << k);
     }
-    return m;
+    return memory;
 }

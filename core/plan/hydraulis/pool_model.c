@@ -124,9 +124,9 @@ double luo_pool_stage_ratio(const luo_pool_model_in *in, const luo_pool_stage *s
                                .attention_fused = in->stack->attention_fused,
                                .rules = &rules,
                                .bucket = luo_bucketing_of((luo_bucketing){0}, in->stack->bucket)};
-    luo_mem m;
-    luo_mem_stage(&spec, &m);
-    return ((double)m.needed + profile->reserved_bytes) / profile->memory_bytes;
+    luo_mem mem;
+    luo_mem_stage(&spec, &mem);
+    return ((double)mem.needed + profile->reserved_bytes) / profile->memory_bytes;
 }
 
 /* Bytes over room of the fullest stage, which is the first or the last: layers are alike, or of a
@@ -246,23 +246,23 @@ luo_status luo_pool_model_speeds(const luo_pool_model_in *in, double *rate, luo_
 }
 
 /* Fewest tokens at nine tenths of the speed of the linear part. */
-static int64_t tokens_for_use(const luo_pool_entry *e)
+static int64_t tokens_for_use(const luo_pool_entry *entry)
 {
-    const double tokens = e->b > 0 ? 9 * e->c / e->b : 0; /* b s / (b s + c) = 0.9 */
-    if (tokens >= (double)e->cap) return e->cap;
+    const double tokens = entry->b > 0 ? 9 * entry->c / entry->b : 0; /* b s / (b s + c) = 0.9 */
+    if (tokens >= (double)entry->cap) return entry->cap;
     return (int64_t)ceil(tokens / LUO_POOL_ROUND) * LUO_POOL_ROUND;
 }
 
 luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *, int64_t, double *, luo_err *),
-                               const void *of, const luo_pool_model_in *in, luo_pool_entry *e,
+                               const void *of, const luo_pool_model_in *in, luo_pool_entry *entry,
                                luo_err *err)
 {
     double tokens[POINTS], ms[POINTS];
     /* Products of few rows for each expert are far from linear, and so are layers without attention
      * that launches take longer than they compute, so full micro-batches are asked. */
     const bool attends = luo_model_has_attention(in->model) || !luo_model_has_layers(in->model);
-    const bool full = in->model->moe.experts > 0 || !attends || e->cap < in->ctx;
-    const int64_t longest = full ? e->cap : in->ctx;
+    const bool full = in->model->moe.experts > 0 || !attends || entry->cap < in->ctx;
+    const int64_t longest = full ? entry->cap : in->ctx;
     for (int32_t p = 0; p < POINTS; p++) {
         int64_t s = (int64_t)((double)longest / pow(2, (POINTS - 1 - p) * 0.75));
         if (s < 1) s = 1;
@@ -272,8 +272,9 @@ luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *, int64_t, double
         tokens[p] = (double)s;
         LUO_TRY(ms_of(of, s, &ms[p], err));
     }
-    luo_pool_model_fit(tokens, ms, POINTS, attends ? (double)in->ctx : 0, &e->a, &e->b, &e->c);
-    e->util = tokens_for_use(e);
+    luo_pool_model_fit(tokens, ms, POINTS, attends ? (double)in->ctx : 0, &entry->a, &entry->b,
+                       &entry->c);
+    entry->util = tokens_for_use(entry);
     return LUO_OK;
 }
 
@@ -327,11 +328,11 @@ static int32_t widest(const luo_pool_model_in *in)
 void luo_pool_model_caps(const luo_pool_model_in *in, luo_pool *pool)
 {
     for (int32_t i = 0; i < pool->n; i++) {
-        luo_pool_entry *e = &pool->entry[i];
-        const int32_t width = e->tp * e->pp;
-        if (e->cap > 0 || width > in->ndevices) continue;
-        const shape x = {in, e->tp, e->pp, in->ndevices / width, in->devices, 1};
-        e->cap = luo_pool_room_of(memory_ratio, &x);
+        luo_pool_entry *entry = &pool->entry[i];
+        const int32_t width = entry->tp * entry->pp;
+        if (entry->cap > 0 || width > in->ndevices) continue;
+        const shape x = {in, entry->tp, entry->pp, in->ndevices / width, in->devices, 1};
+        entry->cap = luo_pool_room_of(memory_ratio, &x);
     }
 }
 
@@ -345,16 +346,16 @@ luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_poo
     if (!dev || !pool.entry) return luo_err_nomem(err);
     for (int32_t tp = 1; tp <= tp_most; tp *= 2)
         for (int32_t pp = 1; pp <= pp_most; pp++) {
-            luo_pool_entry e = {.tp = tp, .cp = 1, .pp = pp};
+            luo_pool_entry entry = {.tp = tp, .cp = 1, .pp = pp};
             shape x = {in, tp, pp, in->ndevices / (tp * pp), dev, first_groups(in, tp, dev)};
             /* strategies share one table: none of them pads it */
             if (x.replicas < 1 || x.ngroups < 1 || !luo_model_tp_divides(in->model, tp) ||
                 in->model->vocab % tp || in->model->layers % pp)
                 continue;
-            e.cap = luo_pool_room_of(memory_ratio, &x);
-            if (e.cap == 0) continue;
-            LUO_TRY(luo_pool_fill_costs(slowest_ms, &x, in, &e, err));
-            pool.entry[pool.n++] = e;
+            entry.cap = luo_pool_room_of(memory_ratio, &x);
+            if (entry.cap == 0) continue;
+            LUO_TRY(luo_pool_fill_costs(slowest_ms, &x, in, &entry, err));
+            pool.entry[pool.n++] = entry;
         }
     if (pool.n == 0)
         return luo_err_set(err, LUO_EINFEASIBLE,

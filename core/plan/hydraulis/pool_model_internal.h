@@ -27,9 +27,10 @@ double luo_pool_stage_ratio(const luo_pool_model_in *in, const luo_pool_stage *s
  * tokens. */
 int64_t luo_pool_room_of(double (*ratio)(const void *of, int64_t tokens), const void *of);
 
-/* a, b, c and util from the milliseconds of the slowest stage. Pre: e->cap > 0. Errors: those of
- * ms_of. */
-luo_status
-luo_pool_fill_costs(luo_status (*ms_of)(const void *of, int64_t tokens, double *ms, luo_err *err),
-                    const void *of, const luo_pool_model_in *in, luo_pool_entry *e, luo_err *err);
+/* a, b, c and util from the milliseconds of the slowest stage. Pre: entry->cap > 0. Errors: those
+ * of ms_of. */
+luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *of, int64_t tokens, double *ms,
+                                                   luo_err *err),
+                               const void *of, const luo_pool_model_in *in, luo_pool_entry *entry,
+                               luo_err *err);
 #endif

@@ -12,29 +12,30 @@ enum { REPLICAS = 2, TRIES = 4 };
 static luo_status make_plan(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                             int32_t entry, int64_t tokens, luo_plan **out, luo_err *err)
 {
-    const luo_pool_entry *e = &pool->entry[entry];
-    const int32_t fit = place->ndevices / luo_pool_devices(e), n = fit < REPLICAS ? fit : REPLICAS;
+    const luo_pool_entry *pool_entry = &pool->entry[entry];
+    const int32_t fit = place->ndevices / luo_pool_devices(pool_entry),
+                  n = fit < REPLICAS ? fit : REPLICAS;
     luo_replica replica[REPLICAS];
     luo_packed packed[REPLICAS];
-    int64_t *each = LUO_NEW_N(arena, int64_t, e->pp);
-    int64_t *length = LUO_NEW_N(arena, int64_t, (int64_t)n * e->pp);
-    int32_t *assign = LUO_NEW_N(arena, int32_t, (int64_t)n * e->pp);
-    int32_t *bin = LUO_NEW_N(arena, int32_t, (int64_t)n * e->pp);
+    int64_t *each = LUO_NEW_N(arena, int64_t, pool_entry->pp);
+    int64_t *length = LUO_NEW_N(arena, int64_t, (int64_t)n * pool_entry->pp);
+    int32_t *assign = LUO_NEW_N(arena, int32_t, (int64_t)n * pool_entry->pp);
+    int32_t *bin = LUO_NEW_N(arena, int32_t, (int64_t)n * pool_entry->pp);
     if (!each || !length || !assign || !bin) return luo_err_nomem(err);
-    for (int32_t u = 0; u < e->pp; u++) each[u] = tokens;
+    for (int32_t u = 0; u < pool_entry->pp; u++) each[u] = tokens;
     for (int32_t r = 0; r < n; r++) {
         replica[r] = (luo_replica){entry, 1};
-        packed[r] = (luo_packed){.nbins = e->pp, .tokens = each};
-        for (int32_t u = 0; u < e->pp; u++) {
-            length[r * e->pp + u] = tokens;
-            assign[r * e->pp + u] = r;
-            bin[r * e->pp + u] = u;
+        packed[r] = (luo_packed){.nbins = pool_entry->pp, .tokens = each};
+        for (int32_t u = 0; u < pool_entry->pp; u++) {
+            length[r * pool_entry->pp + u] = tokens;
+            assign[r * pool_entry->pp + u] = r;
+            bin[r * pool_entry->pp + u] = u;
         }
     }
     const luo_replicas replicas = {n, replica};
     const luo_step_plan step = {.assign = assign, .bin = bin, .packed = packed};
-    return luo_step_plan_make(arena, place, pool, &replicas, &step, length, NULL, n * e->pp, out,
-                              err);
+    return luo_step_plan_make(arena, place, pool, &replicas, &step, length, NULL,
+                              n * pool_entry->pp, out, err);
 }
 
 /* Of the fullest device; INFINITY: it does not compile. */

@@ -127,14 +127,14 @@ static int32_t widest(const split *x)
 
 static luo_status seal(luo_arena *arena, const split *x, luo_pool_entry *out, luo_err *err)
 {
-    luo_pool_entry e = {.tp = widest(x), .cp = 1, .pp = x->n};
+    luo_pool_entry entry = {.tp = widest(x), .cp = 1, .pp = x->n};
     luo_pool_split *parts = LUO_NEW(arena, luo_pool_split);
     if (!parts) return luo_err_nomem(err);
     *parts = (luo_pool_split){x->ndevices, x->first, x->width, x->layers};
-    e.split = parts;
-    e.cap = luo_pool_room_of(fullest, x);
-    if (e.cap > 0) LUO_TRY(luo_pool_fill_costs(slowest_ms, x, x->in, &e, err));
-    *out = e;
+    entry.split = parts;
+    entry.cap = luo_pool_room_of(fullest, x);
+    if (entry.cap > 0) LUO_TRY(luo_pool_fill_costs(slowest_ms, x, x->in, &entry, err));
+    *out = entry;
     return LUO_OK;
 }
 

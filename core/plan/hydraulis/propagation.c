@@ -111,10 +111,10 @@ static luo_status add_reshard(traffic *t, const luo_ann *from, const luo_ann *to
         .planner = {.link_class = t->cluster ? luo_cluster_link_class : NULL,
                     .link_ctx = t->cluster},
         .name = "propagation"};
-    luo_resolution r;
+    luo_resolution resolution;
     luo_arena_reset(t->moves, 0);
-    LUO_TRY(luo_resolve(t->moves, from, to, shape, &opts, &r, t->err));
-    return add_moves(t, &r.moves, scale);
+    LUO_TRY(luo_resolve(t->moves, from, to, shape, &opts, &resolution, t->err));
+    return add_moves(t, &resolution.moves, scale);
 }
 
 luo_status luo_propagation_bytes(luo_arena *scratch, const luo_ann *from, const luo_ann *to,
@@ -124,10 +124,10 @@ luo_status luo_propagation_bytes(luo_arena *scratch, const luo_ann *from, const 
     traffic t = {0};
     int32_t most = 0;
     for (int side = 0; side < 2; side++) {
-        const luo_ann *a = side ? to : from;
-        for (int32_t u = 0; u < a->u; u++)
-            for (int32_t i = 0; i < a->grp[u].ndev; i++)
-                if (a->grp[u].dev[i] > most) most = a->grp[u].dev[i];
+        const luo_ann *ann = side ? to : from;
+        for (int32_t u = 0; u < ann->u; u++)
+            for (int32_t i = 0; i < ann->grp[u].ndev; i++)
+                if (ann->grp[u].dev[i] > most) most = ann->grp[u].dev[i];
     }
     luo_arena *moves = luo_arena_new(1 << 16);
     luo_status st = moves ? LUO_OK : luo_err_nomem(err);
@@ -242,11 +242,11 @@ static luo_status turn_round(const traffic *from, traffic *to, double scale)
 
 static luo_status add_way(traffic *t, way w, const kind *k, double bytes)
 {
-    const luo_param *p = k->one;
+    const luo_param *param = k->one;
     const double scale = bytes * k->all / k->elements;
-    const luo_ann *from = w == GATHERED ? p->pieces : p->state;
-    const luo_ann *to = w == TO_PIECES ? p->pieces : p->weight;
-    return add_reshard(t, from, to, &p->shape, scale);
+    const luo_ann *from = w == GATHERED ? param->pieces : param->state;
+    const luo_ann *to = w == TO_PIECES ? param->pieces : param->weight;
+    return add_reshard(t, from, to, &param->shape, scale);
 }
 
 static luo_status count(luo_arena *scratch, luo_arena *moves, const luo_propagation_in *in,
@@ -285,19 +285,21 @@ static luo_status count(luo_arena *scratch, luo_arena *moves, const luo_propagat
 luo_status luo_propagation_of(luo_arena *arena, const luo_propagation_in *in, const luo_pool *pool,
                               const luo_replicas *replicas, luo_propagation *out, luo_err *err)
 {
-    luo_propagation p = {.down_bytes = LUO_NEW_N(arena, int64_t, in->place->ndevices),
-                         .up_bytes = LUO_NEW_N(arena, int64_t, in->place->ndevices)};
+    luo_propagation propagation = {.down_bytes = LUO_NEW_N(arena, int64_t, in->place->ndevices),
+                                   .up_bytes = LUO_NEW_N(arena, int64_t, in->place->ndevices)};
     luo_arena *scratch = luo_arena_new(1 << 20), *moves = luo_arena_new(1 << 20);
     luo_plan *plan;
     kind *kinds = NULL;
     int32_t n = 0;
-    luo_status st = p.down_bytes && p.up_bytes && scratch && moves ? LUO_OK : luo_err_nomem(err);
+    luo_status st = propagation.down_bytes && propagation.up_bytes && scratch && moves
+                        ? LUO_OK
+                        : luo_err_nomem(err);
     assert(in->place->layout);
     if (st == LUO_OK) st = luo_step_plan_frame(scratch, in->place, pool, replicas, &plan, err);
     if (st == LUO_OK) st = list_kinds(scratch, plan, in->place->model, &kinds, &n, err);
-    if (st == LUO_OK) st = count(scratch, moves, in, kinds, n, &p, err);
+    if (st == LUO_OK) st = count(scratch, moves, in, kinds, n, &propagation, err);
     luo_arena_free(scratch);
     luo_arena_free(moves);
-    if (st == LUO_OK) *out = p;
+    if (st == LUO_OK) *out = propagation;
     return st;
 }

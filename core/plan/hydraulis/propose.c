@@ -24,28 +24,29 @@ typedef struct table {
     int64_t *longest;
 } table;
 
-static double span_of(const luo_pool_entry *e, double work, double one, int32_t copies,
+static double span_of(const luo_pool_entry *entry, double work, double one, int32_t copies,
                       luo_propose_mode mode)
 {
-    if (mode == LUO_PROPOSE_PUBLISHED) return (work + (e->pp - 1) * one) / copies;
-    return fmax(work / copies, one) + (e->pp - 1) * one;
+    if (mode == LUO_PROPOSE_PUBLISHED) return (work + (entry->pp - 1) * one) / copies;
+    return fmax(work / copies, one) + (entry->pp - 1) * one;
 }
 
-double luo_propose_span(const luo_pool_entry *entry, const luo_histogram *h, int64_t low,
+double luo_propose_span(const luo_pool_entry *entry, const luo_histogram *histogram, int64_t low,
                         int64_t high, int32_t copies, luo_propose_mode mode)
 {
     double work = 0, one = 0;
-    for (int32_t i = 0; i < h->n; i++) {
-        if (h->length[i] <= low || h->length[i] > high) continue;
-        one = luo_pool_cost(entry, h->length[i]) + entry->c;
-        work += h->count[i] * one;
+    for (int32_t i = 0; i < histogram->n; i++) {
+        if (histogram->length[i] <= low || histogram->length[i] > high) continue;
+        one = luo_pool_cost(entry, histogram->length[i]) + entry->c;
+        work += histogram->count[i] * one;
     }
     return span_of(entry, work, one, copies, mode);
 }
 
 /* ---- tables of work ---- */
 
-static luo_status make_work(luo_arena *arena, table *t, const luo_histogram *h, luo_err *err)
+static luo_status make_work(luo_arena *arena, table *t, const luo_histogram *histogram,
+                            luo_err *err)
 {
     const int64_t cells = (int64_t)t->pool->n * t->cols;
     t->work = LUO_NEW_N(arena, double, cells);
@@ -53,14 +54,14 @@ static luo_status make_work(luo_arena *arena, table *t, const luo_histogram *h, 
     t->longest = LUO_NEW_N(arena, int64_t, t->cols);
     if (!t->work || !t->one || !t->longest) return luo_err_nomem(err);
     for (int32_t k = 0; k < t->pool->n; k++) {
-        const luo_pool_entry *e = &t->pool->entry[k];
+        const luo_pool_entry *entry = &t->pool->entry[k];
         double work = 0, one = 0;
         int32_t at = 0;
         for (int32_t j = 0; j < t->cols; j++) {
-            for (; at < h->n && h->length[at] <= t->end[j]; at++) {
-                one = luo_pool_cost(e, h->length[at]) + e->c;
-                work += h->count[at] * one;
-                t->longest[j] = h->length[at];
+            for (; at < histogram->n && histogram->length[at] <= t->end[j]; at++) {
+                one = luo_pool_cost(entry, histogram->length[at]) + entry->c;
+                work += histogram->count[at] * one;
+                t->longest[j] = histogram->length[at];
             }
             if (j > 0 && t->longest[j] == 0) t->longest[j] = t->longest[j - 1];
             t->work[(int64_t)k * t->cols + j] = work;

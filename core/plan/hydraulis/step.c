@@ -23,9 +23,9 @@ static double extra(const call *c, int32_t plan)
     return c->opts->extra_ms ? c->opts->extra_ms[plan] : 0;
 }
 
-static double score_of(const luo_step_plan *s, luo_pack_score score)
+static double score_of(const luo_step_plan *plan, luo_pack_score score)
 {
-    return score == LUO_SCORE_MAX ? s->max : s->sum;
+    return score == LUO_SCORE_MAX ? plan->max : plan->sum;
 }
 
 /* ---- packing of an assignment ---- */
@@ -55,12 +55,14 @@ static double scored(const luo_pool *pool, const luo_replicas *plan, const luo_p
                                                    pool->entry[plan->replica[r].entry].pp, score);
 }
 
-static void tell_scores(const luo_pool *pool, const luo_replicas *plan, luo_step_plan *s)
+static void tell_scores(const luo_pool *pool, const luo_replicas *plan, luo_step_plan *step_plan)
 {
-    s->max = s->sum = 0;
+    step_plan->max = step_plan->sum = 0;
     for (int32_t r = 0; r < plan->n; r++) {
-        s->max = fmax(s->max, scored(pool, plan, &s->packed[r], r, LUO_SCORE_MAX));
-        s->sum = fmax(s->sum, scored(pool, plan, &s->packed[r], r, LUO_SCORE_SUM));
+        step_plan->max =
+            fmax(step_plan->max, scored(pool, plan, &step_plan->packed[r], r, LUO_SCORE_MAX));
+        step_plan->sum =
+            fmax(step_plan->sum, scored(pool, plan, &step_plan->packed[r], r, LUO_SCORE_SUM));
     }
 }
 
@@ -79,31 +81,32 @@ static luo_status group(luo_arena *arena, int32_t n, const int32_t *assign, int3
 }
 
 static luo_status pack_all(luo_arena *arena, const luo_pool *pool, const luo_replicas *plan,
-                           const int64_t *length, int32_t n, luo_pack_score score, luo_step_plan *s,
-                           luo_err *err)
+                           const int64_t *length, int32_t n, luo_pack_score score,
+                           luo_step_plan *step_plan, luo_err *err)
 {
     int32_t *member, *first;
     int64_t *own = LUO_NEW_N(arena, int64_t, n);
     int32_t *bin = LUO_NEW_N(arena, int32_t, n);
     if (!own || !bin) return luo_err_nomem(err);
-    LUO_TRY(group(arena, n, s->assign, plan->n, &member, &first, err));
+    LUO_TRY(group(arena, n, step_plan->assign, plan->n, &member, &first, err));
     for (int32_t r = 0; r < plan->n; r++) {
         const int32_t *mine = member + first[r], count = first[r + 1] - first[r];
         for (int32_t k = 0; k < count; k++) own[k] = length[mine[k]];
         LUO_TRY(luo_pack(arena, &pool->entry[plan->replica[r].entry], own, count, score, bin,
-                         &s->packed[r], err));
-        for (int32_t k = 0; k < count; k++) s->bin[mine[k]] = bin[k];
+                         &step_plan->packed[r], err));
+        for (int32_t k = 0; k < count; k++) step_plan->bin[mine[k]] = bin[k];
     }
-    tell_scores(pool, plan, s);
+    tell_scores(pool, plan, step_plan);
     return LUO_OK;
 }
 
-static luo_status make_step(luo_arena *arena, int32_t n, int32_t m, luo_step_plan *s, luo_err *err)
+static luo_status make_step(luo_arena *arena, int32_t n, int32_t m, luo_step_plan *plan,
+                            luo_err *err)
 {
-    s->assign = LUO_NEW_N(arena, int32_t, n);
-    s->bin = LUO_NEW_N(arena, int32_t, n);
-    s->packed = LUO_NEW_N(arena, luo_packed, m);
-    return s->assign && s->bin && s->packed ? LUO_OK : luo_err_nomem(err);
+    plan->assign = LUO_NEW_N(arena, int32_t, n);
+    plan->bin = LUO_NEW_N(arena, int32_t, n);
+    plan->packed = LUO_NEW_N(arena, luo_packed, m);
+    return plan->assign && plan->bin && plan->packed ? LUO_OK : luo_err_nomem(err);
 }
 
 luo_status luo_step_event(luo_arena *scratch, const luo_pool *pool, const luo_replicas *plan,
@@ -192,22 +195,22 @@ static luo_status solve(const call *c, entrant *e, int32_t kicks, luo_step_plan 
 {
     const luo_replicas *plan = &c->plans[e->plan];
     luo_dispatch_opts opts = dispatch_opts(c->opts, false);
-    luo_step_plan s = {
+    luo_step_plan step_plan = {
         .plan = e->plan, .bound = e->bound - extra(c, e->plan), .solved = best->solved};
     opts.kicks = kicks;
     if (!better(c, e->bound, e->plan, *value, best->plan)) return LUO_OK;
-    LUO_TRY(make_step(c->arena, c->n, plan->n, &s, err));
+    LUO_TRY(make_step(c->arena, c->n, plan->n, &step_plan, err));
     LUO_TRY(luo_dispatch(c->arena, c->pool, plan->replica, plan->n, c->length, c->n, &opts,
-                         s.assign, &s.dispatch, err));
-    e->fast = s.dispatch + extra(c, e->plan);
-    best->solved = ++s.solved;
+                         step_plan.assign, &step_plan.dispatch, err));
+    e->fast = step_plan.dispatch + extra(c, e->plan);
+    best->solved = ++step_plan.solved;
     /* Packed, no replica is faster than its estimate. */
     if (!better(c, e->fast, e->plan, *value, best->plan)) return LUO_OK;
-    LUO_TRY(pack_all(c->arena, c->pool, plan, c->length, c->n, c->opts->score, &s, err));
-    const double now = score_of(&s, c->opts->score) + extra(c, e->plan);
+    LUO_TRY(pack_all(c->arena, c->pool, plan, c->length, c->n, c->opts->score, &step_plan, err));
+    const double now = score_of(&step_plan, c->opts->score) + extra(c, e->plan);
     if (!better(c, now, e->plan, *value, best->plan)) return LUO_OK;
     *value = now;
-    *best = s;
+    *best = step_plan;
     return LUO_OK;
 }
 
@@ -226,12 +229,12 @@ static luo_status solve_all(const call *c, entrant *at, int32_t n, luo_step_plan
 
 /* ---- after packing ---- */
 
-static int32_t latest(const call *c, const luo_replicas *plan, const luo_step_plan *s)
+static int32_t latest(const call *c, const luo_replicas *plan, const luo_step_plan *step_plan)
 {
     int32_t at = 0;
     double most = -1;
     for (int32_t r = 0; r < plan->n; r++) {
-        const double t = scored(c->pool, plan, &s->packed[r], r, c->opts->score);
+        const double t = scored(c->pool, plan, &step_plan->packed[r], r, c->opts->score);
         if (t <= most) continue;
         most = t;
         at = r;
@@ -240,78 +243,79 @@ static int32_t latest(const call *c, const luo_replicas *plan, const luo_step_pl
 }
 
 /* The replica of each entry and speed that is done first: others of its kind are no better. */
-static bool first_of_kind(const call *c, const luo_replicas *plan, const luo_step_plan *s,
+static bool first_of_kind(const call *c, const luo_replicas *plan, const luo_step_plan *step_plan,
                           int32_t r)
 {
-    const double mine = scored(c->pool, plan, &s->packed[r], r, c->opts->score);
+    const double mine = scored(c->pool, plan, &step_plan->packed[r], r, c->opts->score);
     for (int32_t k = 0; k < plan->n; k++) {
         if (plan->replica[k].entry != plan->replica[r].entry ||
             plan->replica[k].mu != plan->replica[r].mu || k == r)
             continue;
-        const double other = scored(c->pool, plan, &s->packed[k], k, c->opts->score);
+        const double other = scored(c->pool, plan, &step_plan->packed[k], k, c->opts->score);
         if (other < mine || (other == mine && k < r)) return false;
     }
     return true;
 }
 
 /* Both replicas packed anew with sequence i moved. *after: the later one of the two. */
-static luo_status moved(const call *c, const luo_replicas *plan, luo_step_plan *s, int32_t i,
-                        int32_t to, luo_packed out[2], double *after, luo_err *err)
+static luo_status moved(const call *c, const luo_replicas *plan, luo_step_plan *step_plan,
+                        int32_t i, int32_t to, luo_packed out[2], double *after, luo_err *err)
 {
-    const int32_t from = s->assign[i];
-    s->assign[i] = to;
+    const int32_t from = step_plan->assign[i];
+    step_plan->assign[i] = to;
     for (int k = 0; k < 2; k++)
-        LUO_TRY(pack_replica(c->arena, c->pool, plan, c->length, c->n, s->assign, k ? to : from,
-                             c->opts->score, s->bin, &out[k], err));
+        LUO_TRY(pack_replica(c->arena, c->pool, plan, c->length, c->n, step_plan->assign,
+                             k ? to : from, c->opts->score, step_plan->bin, &out[k], err));
     *after = fmax(scored(c->pool, plan, &out[0], from, c->opts->score),
                   scored(c->pool, plan, &out[1], to, c->opts->score));
     return LUO_OK;
 }
 
 /* One sequence of the latest replica to where that lowers the step, if there is one. */
-static luo_status refine_once(const call *c, const luo_replicas *plan, luo_step_plan *s,
+static luo_status refine_once(const call *c, const luo_replicas *plan, luo_step_plan *step_plan,
                               bool *improved, luo_err *err)
 {
-    const int32_t from = latest(c, plan, s);
-    const double now = scored(c->pool, plan, &s->packed[from], from, c->opts->score);
+    const int32_t from = latest(c, plan, step_plan);
+    const double now = scored(c->pool, plan, &step_plan->packed[from], from, c->opts->score);
     int32_t *bin = LUO_NEW_N(c->arena, int32_t, c->n);
     bool *first = LUO_NEW_N(c->arena, bool, plan->n);
     if (!bin || !first) return luo_err_nomem(err);
     *improved = false;
-    memcpy(bin, s->bin, (size_t)c->n * sizeof *bin);
-    for (int32_t r = 0; r < plan->n; r++) first[r] = r != from && first_of_kind(c, plan, s, r);
+    memcpy(bin, step_plan->bin, (size_t)c->n * sizeof *bin);
+    for (int32_t r = 0; r < plan->n; r++)
+        first[r] = r != from && first_of_kind(c, plan, step_plan, r);
     for (int32_t i = 0; i < c->n; i++) {
-        if (s->assign[i] != from) continue;
+        if (step_plan->assign[i] != from) continue;
         for (int32_t r = 0; r < plan->n; r++) {
-            const luo_pool_entry *e = &c->pool->entry[plan->replica[r].entry];
+            const luo_pool_entry *entry = &c->pool->entry[plan->replica[r].entry];
             luo_packed two[2];
             double after;
-            if (!first[r] || c->length[i] > e->cap ||
-                scored(c->pool, plan, &s->packed[r], r, LUO_SCORE_SUM) +
-                        plan->replica[r].mu * luo_pool_cost(e, c->length[i]) >=
+            if (!first[r] || c->length[i] > entry->cap ||
+                scored(c->pool, plan, &step_plan->packed[r], r, LUO_SCORE_SUM) +
+                        plan->replica[r].mu * luo_pool_cost(entry, c->length[i]) >=
                     now)
                 continue;
-            LUO_TRY(moved(c, plan, s, i, r, two, &after, err));
+            LUO_TRY(moved(c, plan, step_plan, i, r, two, &after, err));
             if (after < now - LESS) {
-                s->packed[from] = two[0];
-                s->packed[r] = two[1];
+                step_plan->packed[from] = two[0];
+                step_plan->packed[r] = two[1];
                 *improved = true;
                 return LUO_OK;
             }
-            s->assign[i] = from;
-            memcpy(s->bin, bin, (size_t)c->n * sizeof *bin);
+            step_plan->assign[i] = from;
+            memcpy(step_plan->bin, bin, (size_t)c->n * sizeof *bin);
         }
     }
     return LUO_OK;
 }
 
-static luo_status refine(const call *c, luo_step_plan *s, luo_err *err)
+static luo_status refine(const call *c, luo_step_plan *step_plan, luo_err *err)
 {
-    const luo_replicas *plan = &c->plans[s->plan];
+    const luo_replicas *plan = &c->plans[step_plan->plan];
     bool improved = !c->opts->unrefined;
     for (int round = 0; round < REFINEMENTS && improved; round++)
-        LUO_TRY(refine_once(c, plan, s, &improved, err));
-    tell_scores(c->pool, plan, s);
+        LUO_TRY(refine_once(c, plan, step_plan, &improved, err));
+    tell_scores(c->pool, plan, step_plan);
     return LUO_OK;
 }
 
@@ -353,9 +357,9 @@ void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const doubl
 {
     for (int32_t r = 0, at = 0; r < plan->n; r++) {
         luo_replica *replica = &plan->replica[r];
-        const luo_pool_entry *e = &pool->entry[replica->entry];
-        const int32_t end = at + luo_pool_devices(e);
-        const bool known = !rate || e->split;
+        const luo_pool_entry *entry = &pool->entry[replica->entry];
+        const int32_t end = at + luo_pool_devices(entry);
+        const bool known = !rate || entry->split;
         for (replica->mu = known ? 1 : 0; at < end; at++)
             if (!known) replica->mu = fmax(replica->mu, rate[at]);
     }

@@ -11,68 +11,68 @@ typedef struct making {
 } making;
 
 /* Devices of stage s, from *first on; its layers in range[s], which has those before it. */
-static void cut_stage(const luo_pool_entry *e, int32_t layers, int32_t s, luo_range *range,
+static void cut_stage(const luo_pool_entry *entry, int32_t layers, int32_t s, luo_range *range,
                       int32_t *first, int32_t *width)
 {
-    const luo_pool_split *split = e->split;
+    const luo_pool_split *split = entry->split;
     const int32_t begin = s == 0 ? 0 : range[s - 1].hi;
-    range[s] = (luo_range){begin, split ? begin + split->layers[s] : (s + 1) * layers / e->pp};
-    *width = split ? split->width[s] : e->tp * e->cp;
+    range[s] = (luo_range){begin, split ? begin + split->layers[s] : (s + 1) * layers / entry->pp};
+    *width = split ? split->width[s] : entry->tp * entry->cp;
     *first = split ? split->first[s] : s * *width;
 }
 
-static luo_status make_stages(const making *m, const luo_pool_entry *e, const int32_t *dev,
+static luo_status make_stages(const making *m, const luo_pool_entry *entry, const int32_t *dev,
                               luo_pipeline *pipe, luo_err *err)
 {
     const int32_t layers = (int32_t)m->place->model->layers;
-    luo_stage *stage = LUO_NEW_N(m->arena, luo_stage, e->pp);
-    luo_range *range = LUO_NEW_N(m->arena, luo_range, e->pp);
+    luo_stage *stage = LUO_NEW_N(m->arena, luo_stage, entry->pp);
+    luo_range *range = LUO_NEW_N(m->arena, luo_range, entry->pp);
     if (!stage || !range) return luo_err_nomem(err);
-    for (int32_t s = 0; s < e->pp; s++) {
+    for (int32_t s = 0; s < entry->pp; s++) {
         int32_t first, width;
-        cut_stage(e, layers, s, range, &first, &width);
+        cut_stage(entry, layers, s, range, &first, &width);
         stage[s] =
             (luo_stage){.nlayers = 1,
                         .layers = &range[s],
                         .ndev = width,
                         .dev = dev + first,
-                        .context_parallel = e->cp,
-                        .context_kind = e->exchange == LUO_EXCHANGE_RING    ? LUO_CONTEXT_RING
-                                        : e->exchange == LUO_EXCHANGE_HEADS ? LUO_CONTEXT_A2A
-                                                                            : LUO_CONTEXT_AUTO,
+                        .context_parallel = entry->cp,
+                        .context_kind = entry->exchange == LUO_EXCHANGE_RING    ? LUO_CONTEXT_RING
+                                        : entry->exchange == LUO_EXCHANGE_HEADS ? LUO_CONTEXT_A2A
+                                                                                : LUO_CONTEXT_AUTO,
                         .embedding = s == 0,
-                        .head = s == e->pp - 1};
+                        .head = s == entry->pp - 1};
     }
-    pipe->nstages = e->pp;
+    pipe->nstages = entry->pp;
     pipe->stages = stage;
     return LUO_OK;
 }
 
-static int64_t padded(const luo_pool_entry *e, int64_t tokens)
+static int64_t padded(const luo_pool_entry *entry, int64_t tokens)
 {
-    const int64_t unit = (int64_t)LUO_POOL_ROUND * e->cp;
+    const int64_t unit = (int64_t)LUO_POOL_ROUND * entry->cp;
     return (tokens + unit - 1) / unit * unit;
 }
 
 /* Place of micro-batch u, which counts by falling time, in the order of the pipeline. Without other
  * stages any order takes the same time: the longest goes last, so that its backward hides the
  * gradients' way, and the second longest first, so that its forward hides that of the weights. */
-static int32_t place_of(const luo_pool_entry *e, const luo_packed *packed, int32_t u)
+static int32_t place_of(const luo_pool_entry *entry, const luo_packed *packed, int32_t u)
 {
-    if (e->pp > 1) return u;
+    if (entry->pp > 1) return u;
     return u == 0 ? packed->nbins - 1 : u - 1;
 }
 
-static luo_status make_batches(const making *m, const luo_pool_entry *e, const luo_packed *packed,
-                               luo_pipeline *pipe, luo_err *err)
+static luo_status make_batches(const making *m, const luo_pool_entry *entry,
+                               const luo_packed *packed, luo_pipeline *pipe, luo_err *err)
 {
     const int32_t n = packed ? packed->nbins : 1;
-    const bool full = !packed && (e->cap == 0 || e->cap >= m->place->ctx);
+    const bool full = !packed && (entry->cap == 0 || entry->cap >= m->place->ctx);
     int64_t *tokens = LUO_NEW_N(m->arena, int64_t, n);
     if (!tokens) return luo_err_nomem(err);
-    tokens[0] = e->cap;
+    tokens[0] = entry->cap;
     for (int32_t u = 0; packed && u < n; u++)
-        tokens[place_of(e, packed, u)] = padded(e, packed->tokens[u]);
+        tokens[place_of(entry, packed, u)] = padded(entry, packed->tokens[u]);
     pipe->micro_batches = n;
     pipe->micro_batch_sequences = 1;
     pipe->micro_batch_tokens = full ? NULL : tokens;
@@ -88,15 +88,15 @@ static luo_status make_pipelines(const making *m, const luo_packed *packed, luo_
     int32_t n = 0;
     if (!pipe) return luo_err_nomem(err);
     for (int32_t r = 0; r < m->replicas->n; r++) {
-        const luo_pool_entry *e = &m->pool->entry[m->replicas->replica[r].entry];
+        const luo_pool_entry *entry = &m->pool->entry[m->replicas->replica[r].entry];
         number[r] = -1;
         if (!packed || packed[r].nbins > 0) {
-            LUO_TRY(make_stages(m, e, dev, &pipe[n], err));
-            LUO_TRY(make_batches(m, e, packed ? &packed[r] : NULL, &pipe[n], err));
-            plan->sequence_parallel = plan->sequence_parallel || e->tp > 1;
+            LUO_TRY(make_stages(m, entry, dev, &pipe[n], err));
+            LUO_TRY(make_batches(m, entry, packed ? &packed[r] : NULL, &pipe[n], err));
+            plan->sequence_parallel = plan->sequence_parallel || entry->tp > 1;
             number[r] = n++;
         }
-        dev += luo_pool_devices(e);
+        dev += luo_pool_devices(entry);
     }
     plan->npipelines = n;
     plan->pipelines = pipe;
@@ -116,11 +116,11 @@ static luo_plan blank(const luo_step_place *place)
                      .zero = 1,
                      .schedule = LUO_SCHED_1F1B,
                      .chunks = 1};
-    const luo_optimizer_layout *l = place->layout;
-    if (!l) return plan;
+    const luo_optimizer_layout *layout = place->layout;
+    if (!layout) return plan;
     plan.zero = 0;
     plan.state_layout =
-        (luo_state_layout){l->dp, l->tp, l->pp, l->dp * l->tp * l->pp,
+        (luo_state_layout){layout->dp, layout->tp, layout->pp, layout->dp * layout->tp * layout->pp,
                            place->layout_devices ? place->layout_devices : place->devices};
     return plan;
 }
@@ -136,9 +136,9 @@ static luo_status make(const making *m, const luo_step_plan *step, const int64_t
     LUO_TRY(make_pipelines(m, step ? step->packed : NULL, plan, number, err));
     for (int32_t i = 0; i < n; i++) {
         const int32_t r = step->assign[i];
-        const luo_pool_entry *e = &m->pool->entry[m->replicas->replica[r].entry];
+        const luo_pool_entry *entry = &m->pool->entry[m->replicas->replica[r].entry];
         at[i] = (luo_assignment){names ? names[i] : i, length[i], number[r],
-                                 place_of(e, &step->packed[r], step->bin[i])};
+                                 place_of(entry, &step->packed[r], step->bin[i])};
     }
     plan->nassignment = n;
     plan->assignment = at;

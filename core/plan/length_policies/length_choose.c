@@ -5,16 +5,17 @@
 
 #include "core/plan/length_policies/length_policy.h"
 
-luo_status luo_length_mean(luo_arena *scratch, const luo_length_rivals *r, luo_length_policy policy,
-                           const luo_length_sample *samples, int32_t n, double *mean, luo_err *err)
+luo_status luo_length_mean(luo_arena *scratch, const luo_length_rivals *rivals,
+                           luo_length_policy policy, const luo_length_sample *samples, int32_t n,
+                           double *mean, luo_err *err)
 {
     const size_t mark = luo_arena_mark(scratch);
     luo_status st = LUO_OK;
     *mean = 0;
     for (int32_t s = 0; s < n && st == LUO_OK; s++) {
         double ms;
-        st = luo_length_policy_step(scratch, r, policy, -1, samples[s].length, samples[s].n, &ms,
-                                    NULL, err);
+        st = luo_length_policy_step(scratch, rivals, policy, -1, samples[s].length, samples[s].n,
+                                    &ms, NULL, err);
         if (st == LUO_OK) *mean += ms / n;
     }
     luo_arena_reset(scratch, mark);
@@ -51,8 +52,8 @@ static int64_t point(const luo_propose_grid *grid, int32_t j)
  * idle. */
 static bool takes(const luo_pool *pool, int32_t devices, int32_t entry, int64_t high)
 {
-    const luo_pool_entry *e = &pool->entry[entry];
-    return e->cap >= high && luo_pool_devices(e) <= devices;
+    const luo_pool_entry *pool_entry = &pool->entry[entry];
+    return pool_entry->cap >= high && luo_pool_devices(pool_entry) <= devices;
 }
 
 static void reach(buckets *x, int32_t j, int32_t k)
@@ -120,12 +121,12 @@ luo_status luo_length_buckets(luo_arena *arena, const luo_pool *pool, int32_t de
     for (int32_t i = 0; i < x.points; i++)
         for (int32_t j = i + 1; j < x.points; j++)
             for (int32_t k = 0; k < pool->n; k++) {
-                const luo_pool_entry *e = &pool->entry[k];
+                const luo_pool_entry *entry = &pool->entry[k];
                 span[((int64_t)i * x.points + j) * pool->n + k] =
                     !takes(pool, devices, k, point(grid, j))
                         ? INFINITY
-                        : luo_propose_span(e, histogram, point(grid, i), point(grid, j),
-                                           devices / luo_pool_devices(e), LUO_PROPOSE_FLOOR);
+                        : luo_propose_span(entry, histogram, point(grid, i), point(grid, j),
+                                           devices / luo_pool_devices(entry), LUO_PROPOSE_FLOOR);
             }
     x.span = span;
     return solve(arena, &x, out, n, ms, err);
@@ -133,7 +134,7 @@ luo_status luo_length_buckets(luo_arena *arena, const luo_pool *pool, int32_t de
 
 /* The same with borders at powers of two and spans that are dispatched and packed on the samples:
  * what a span of the histogram says of few sequences is rough. */
-static luo_status sampled_buckets(luo_arena *arena, const luo_length_rivals *r,
+static luo_status sampled_buckets(luo_arena *arena, const luo_length_rivals *rivals,
                                   const luo_length_sample *samples, int32_t nsamples,
                                   luo_length_bucket **out, int32_t *n, luo_err *err)
 {
@@ -142,23 +143,23 @@ static luo_status sampled_buckets(luo_arena *arena, const luo_length_rivals *r,
     int64_t end[BORDERS + 1];
     int32_t count = 0;
     for (int32_t k = 0; k < BORDERS; k++)
-        if (borders[k] < r->ctx) end[count++] = borders[k];
-    end[count++] = r->ctx;
+        if (borders[k] < rivals->ctx) end[count++] = borders[k];
+    end[count++] = rivals->ctx;
     const luo_propose_grid grid = {count, end};
-    buckets x = {r->pool, r->devices, count + 1, &grid, r->switch_ms, NULL, NULL};
-    double *span = LUO_NEW_N(arena, double, (int64_t)x.points *x.points * r->pool->n), ms;
+    buckets x = {rivals->pool, rivals->devices, count + 1, &grid, rivals->switch_ms, NULL, NULL};
+    double *span = LUO_NEW_N(arena, double, (int64_t)x.points *x.points * rivals->pool->n), ms;
     if (!span) return luo_err_nomem(err);
     for (int32_t i = 0; i < x.points; i++)
         for (int32_t j = i + 1; j < x.points; j++)
-            for (int32_t k = 0; k < r->pool->n; k++) {
-                double *to = &span[((int64_t)i * x.points + j) * r->pool->n + k];
+            for (int32_t k = 0; k < rivals->pool->n; k++) {
+                double *to = &span[((int64_t)i * x.points + j) * rivals->pool->n + k];
                 const luo_length_bucket one = {point(&grid, i), point(&grid, j), k};
-                luo_length_rivals alone = *r;
+                luo_length_rivals alone = *rivals;
                 alone.bucket = &one;
                 alone.nbuckets = 1;
                 alone.step.kicks = 0;
                 *to = INFINITY;
-                if (!takes(r->pool, r->devices, k, one.high)) continue;
+                if (!takes(rivals->pool, rivals->devices, k, one.high)) continue;
                 LUO_TRY(luo_length_mean(arena, &alone, LUO_LENGTH_POLICY_HOTSPA, samples, nsamples,
                                         to, err));
             }
@@ -169,83 +170,88 @@ static luo_status sampled_buckets(luo_arena *arena, const luo_length_rivals *r,
 /* ---- one strategy, one plan ---- */
 
 /* Does the entry hold the context, on these devices? */
-static bool holds(const luo_length_rivals *r, int32_t k)
+static bool holds(const luo_length_rivals *rivals, int32_t k)
 {
-    const luo_pool_entry *e = &r->pool->entry[k];
-    return e->cap >= r->ctx && luo_pool_devices(e) <= r->devices;
+    const luo_pool_entry *entry = &rivals->pool->entry[k];
+    return entry->cap >= rivals->ctx && luo_pool_devices(entry) <= rivals->devices;
 }
 
-static void choose_uniform(luo_length_rivals *r)
+static void choose_uniform(luo_length_rivals *rivals)
 {
     double best = INFINITY;
-    r->uniform = -1;
-    for (int32_t k = 0; k < r->pool->n; k++) {
-        const luo_pool_entry *e = &r->pool->entry[k];
-        if (!holds(r, k)) continue;
-        const double ms = luo_propose_span(e, &r->candidates->histogram, 0, r->ctx,
-                                           r->devices / luo_pool_devices(e), LUO_PROPOSE_FLOOR);
+    rivals->uniform = -1;
+    for (int32_t k = 0; k < rivals->pool->n; k++) {
+        const luo_pool_entry *entry = &rivals->pool->entry[k];
+        if (!holds(rivals, k)) continue;
+        const double ms =
+            luo_propose_span(entry, &rivals->candidates->histogram, 0, rivals->ctx,
+                             rivals->devices / luo_pool_devices(entry), LUO_PROPOSE_FLOOR);
         if (ms >= best) continue;
         best = ms;
-        r->uniform = k;
+        rivals->uniform = k;
     }
 }
 
 static luo_status choose_alike(luo_arena *scratch, const luo_length_sample *samples, int32_t n,
-                               luo_length_rivals *r, luo_err *err)
+                               luo_length_rivals *rivals, luo_err *err)
 {
     double best = INFINITY;
-    int32_t found = r->uniform;
-    for (int32_t k = 0; k < r->pool->n; k++) {
+    int32_t found = rivals->uniform;
+    for (int32_t k = 0; k < rivals->pool->n; k++) {
         double mean;
-        if (!holds(r, k)) continue;
-        r->alike = k;
-        LUO_TRY(
-            luo_length_mean(scratch, r, LUO_LENGTH_POLICY_PACK_DYNAMIC, samples, n, &mean, err));
+        if (!holds(rivals, k)) continue;
+        rivals->alike = k;
+        LUO_TRY(luo_length_mean(scratch, rivals, LUO_LENGTH_POLICY_PACK_DYNAMIC, samples, n, &mean,
+                                err));
         if (mean >= best) continue;
         best = mean;
         found = k;
     }
-    r->alike = found;
+    rivals->alike = found;
     return LUO_OK;
 }
 
 static luo_status choose_plan(luo_arena *scratch, const luo_length_sample *samples, int32_t n,
-                              luo_length_rivals *r, luo_err *err)
+                              luo_length_rivals *rivals, luo_err *err)
 {
     double best = INFINITY;
     int32_t found = 0;
-    for (int32_t p = 0; p < r->candidates->n; p++) {
+    for (int32_t p = 0; p < rivals->candidates->n; p++) {
         double mean;
-        r->plan = p;
-        if (r->candidates->longest[p] < r->ctx) continue; /* later batches may have longer ones */
-        LUO_TRY(luo_length_mean(scratch, r, LUO_LENGTH_POLICY_ONE_PLAN, samples, n, &mean, err));
+        rivals->plan = p;
+        if (rivals->candidates->longest[p] < rivals->ctx)
+            continue; /* later batches may have longer ones */
+        LUO_TRY(
+            luo_length_mean(scratch, rivals, LUO_LENGTH_POLICY_ONE_PLAN, samples, n, &mean, err));
         if (mean >= best) continue;
         best = mean;
         found = p;
     }
-    r->plan = found;
+    rivals->plan = found;
     return LUO_OK;
 }
 
 static luo_status choose_buckets(luo_arena *arena, const luo_length_sample *samples, int32_t n,
-                                 const luo_propose_grid *grid, luo_length_rivals *r, luo_err *err)
+                                 const luo_propose_grid *grid, luo_length_rivals *rivals,
+                                 luo_err *err)
 {
     luo_length_bucket *bucket[2];
     int32_t count[2];
     double mean[2], ms;
-    r->nbuckets = 0;
-    if (r->uniform < 0) return LUO_OK; /* nothing holds the longest bucket either */
-    LUO_TRY(luo_length_buckets(arena, r->pool, r->devices, &r->candidates->histogram, grid,
-                               r->switch_ms, &bucket[0], &count[0], &ms, err));
-    LUO_TRY(sampled_buckets(arena, r, samples, n, &bucket[1], &count[1], err));
+    rivals->nbuckets = 0;
+    if (rivals->uniform < 0) return LUO_OK; /* nothing holds the longest bucket either */
+    LUO_TRY(luo_length_buckets(arena, rivals->pool, rivals->devices, &rivals->candidates->histogram,
+                               grid, rivals->switch_ms, &bucket[0], &count[0], &ms, err));
+    LUO_TRY(sampled_buckets(arena, rivals, samples, n, &bucket[1], &count[1], err));
     for (int k = 0; k < 2; k++) {
-        r->bucket = bucket[k];
-        r->nbuckets = count[k];
-        LUO_TRY(luo_length_mean(arena, r, LUO_LENGTH_POLICY_HOTSPA, samples, n, &mean[k], err));
+        rivals->bucket = bucket[k];
+        rivals->nbuckets = count[k];
+        LUO_TRY(
+            luo_length_mean(arena, rivals, LUO_LENGTH_POLICY_HOTSPA, samples, n, &mean[k], err));
     }
     const int best = mean[1] < mean[0];
-    r->bucket = bucket[best];
-    r->nbuckets = count[best];
+    rivals->bucket = bucket[best];
+    rivals->nbuckets = count[best];
     return LUO_OK;
 }
 

@@ -79,43 +79,44 @@ typedef luo_status (*pack_fn)(const batch *b, const luo_pool_entry *e, int64_t *
                               int32_t *bin, luo_packed *out, luo_err *err);
 
 static luo_status pack_each(const batch *b, const luo_replicas *plan, pack_fn pack,
-                            luo_step_plan *s, luo_err *err)
+                            luo_step_plan *step_plan, luo_err *err)
 {
     const luo_pool *pool = b->rivals->pool;
     for (int32_t r = 0; r < plan->n; r++) {
         int64_t *own;
         int32_t *place, n;
-        LUO_TRY(sequences_of(b, s->assign, r, &own, &place, &n, err));
+        LUO_TRY(sequences_of(b, step_plan->assign, r, &own, &place, &n, err));
         int32_t *bin = LUO_NEW_N(b->arena, int32_t, n);
         if (!bin) return luo_err_nomem(err);
-        LUO_TRY(pack(b, &pool->entry[plan->replica[r].entry], own, n, bin, &s->packed[r], err));
-        for (int32_t k = 0; k < n; k++) s->bin[place[k]] = bin[k];
+        LUO_TRY(
+            pack(b, &pool->entry[plan->replica[r].entry], own, n, bin, &step_plan->packed[r], err));
+        for (int32_t k = 0; k < n; k++) step_plan->bin[place[k]] = bin[k];
     }
-    return luo_step_event(b->arena, pool, plan, s->packed, NULL, &s->event, err);
+    return luo_step_event(b->arena, pool, plan, step_plan->packed, NULL, &step_plan->event, err);
 }
 
 /* Every sequence is a micro-batch that is filled up to the context. */
-static luo_status pad_all(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
+static luo_status pad_all(const batch *b, const luo_pool_entry *entry, int64_t *own, int32_t n,
                           int32_t *bin, luo_packed *out, luo_err *err)
 {
     for (int32_t k = 0; k < n; k++) own[k] = b->rivals->ctx;
-    return luo_pack_single(b->arena, e, own, n, bin, out, err);
+    return luo_pack_single(b->arena, entry, own, n, bin, out, err);
 }
 
-static luo_status pack_full(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
+static luo_status pack_full(const batch *b, const luo_pool_entry *entry, int64_t *own, int32_t n,
                             int32_t *bin, luo_packed *out, luo_err *err)
 {
-    const int64_t room = e->cap < b->rivals->ctx ? e->cap : b->rivals->ctx;
-    return luo_pack_greedy(b->arena, e, own, n, room, bin, out, err);
+    const int64_t room = entry->cap < b->rivals->ctx ? entry->cap : b->rivals->ctx;
+    return luo_pack_greedy(b->arena, entry, own, n, room, bin, out, err);
 }
 
 /* What is missing to the context is one more sequence of each micro-batch. */
-static luo_status pack_padded(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
+static luo_status pack_padded(const batch *b, const luo_pool_entry *entry, int64_t *own, int32_t n,
                               int32_t *bin, luo_packed *out, luo_err *err)
 {
-    LUO_TRY(pack_full(b, e, own, n, bin, out, err));
+    LUO_TRY(pack_full(b, entry, own, n, bin, out, err));
     for (int32_t u = 0; u < out->nbins; u++) {
-        out->t[u] += luo_pool_cost(e, b->rivals->ctx - out->tokens[u]);
+        out->t[u] += luo_pool_cost(entry, b->rivals->ctx - out->tokens[u]);
         out->tokens[u] = b->rivals->ctx;
     }
     /* Emitted by falling time as every packing is. */
@@ -130,7 +131,7 @@ static luo_status pack_padded(const batch *b, const luo_pool_entry *e, int64_t *
 }
 
 static luo_status assign_equal(const batch *b, const luo_replicas *plan, luo_length_assign how,
-                               luo_step_plan *s, luo_err *err)
+                               luo_step_plan *step_plan, luo_err *err)
 {
     const luo_step_opts *step = &b->rivals->step;
     const luo_dispatch_opts opts = {
@@ -139,55 +140,56 @@ static luo_status assign_equal(const batch *b, const luo_replicas *plan, luo_len
     switch (how) {
     case LUO_ASSIGN_BALANCED:
         return luo_dispatch(b->arena, b->rivals->pool, plan->replica, plan->n, b->length, b->n,
-                            &opts, s->assign, &s->dispatch, err);
+                            &opts, step_plan->assign, &step_plan->dispatch, err);
     case LUO_ASSIGN_ARRIVAL:
-        for (int32_t i = 0; i < b->n; i++) s->assign[i] = i % plan->n;
+        for (int32_t i = 0; i < b->n; i++) step_plan->assign[i] = i % plan->n;
         return LUO_OK;
     case LUO_ASSIGN_SORTED:
         order = LUO_NEW_N(b->arena, int32_t, b->n);
         if (!order) return luo_err_nomem(err);
         LUO_TRY(luo_dispatch_order(b->arena, b->length, b->n, order, err));
-        for (int64_t i = 0; i < b->n; i++) s->assign[order[i]] = (int32_t)(i * plan->n / b->n);
+        for (int64_t i = 0; i < b->n; i++)
+            step_plan->assign[order[i]] = (int32_t)(i * plan->n / b->n);
         return LUO_OK;
     }
     assert(0);
     return LUO_EBUG;
 }
 
-static luo_status on_equal(const batch *b, luo_length_assign how, pack_fn pack, luo_step_plan *s,
-                           luo_err *err)
+static luo_status on_equal(const batch *b, luo_length_assign how, pack_fn pack,
+                           luo_step_plan *step_plan, luo_err *err)
 {
     luo_replicas plan;
     LUO_TRY(has_entry(b, b->rivals->alike, err));
-    const luo_pool_entry *e = &b->rivals->pool->entry[b->rivals->alike];
+    const luo_pool_entry *entry = &b->rivals->pool->entry[b->rivals->alike];
     LUO_TRY(luo_length_alike(b->arena, b->rivals, b->rivals->alike, &plan, err));
-    *s = (luo_step_plan){.plan = -1,
-                         .assign = LUO_NEW_N(b->arena, int32_t, b->n),
-                         .bin = LUO_NEW_N(b->arena, int32_t, b->n),
-                         .packed = LUO_NEW_N(b->arena, luo_packed, plan.n)};
-    if (!s->assign || !s->bin || !s->packed) return luo_err_nomem(err);
+    *step_plan = (luo_step_plan){.plan = -1,
+                                 .assign = LUO_NEW_N(b->arena, int32_t, b->n),
+                                 .bin = LUO_NEW_N(b->arena, int32_t, b->n),
+                                 .packed = LUO_NEW_N(b->arena, luo_packed, plan.n)};
+    if (!step_plan->assign || !step_plan->bin || !step_plan->packed) return luo_err_nomem(err);
     for (int32_t i = 0; i < b->n; i++)
-        if (b->length[i] > b->rivals->ctx || b->length[i] > e->cap)
+        if (b->length[i] > b->rivals->ctx || b->length[i] > entry->cap)
             return luo_err_set(err, LUO_EINFEASIBLE,
                                "a sequence of %lld tokens is above the context of %lld.",
                                (long long)b->length[i], (long long)b->rivals->ctx);
-    LUO_TRY(assign_equal(b, &plan, how, s, err));
-    return pack_each(b, &plan, pack, s, err);
+    LUO_TRY(assign_equal(b, &plan, how, step_plan, err));
+    return pack_each(b, &plan, pack, step_plan, err);
 }
 
-static luo_status padding(const batch *b, luo_step_plan *s, luo_err *err)
+static luo_status padding(const batch *b, luo_step_plan *plan, luo_err *err)
 {
-    return on_equal(b, LUO_ASSIGN_ARRIVAL, pad_all, s, err);
+    return on_equal(b, LUO_ASSIGN_ARRIVAL, pad_all, plan, err);
 }
 
-static luo_status pack_static(const batch *b, luo_step_plan *s, luo_err *err)
+static luo_status pack_static(const batch *b, luo_step_plan *plan, luo_err *err)
 {
-    return on_equal(b, LUO_ASSIGN_BALANCED, pack_padded, s, err);
+    return on_equal(b, LUO_ASSIGN_BALANCED, pack_padded, plan, err);
 }
 
-static luo_status pack_dynamic(const batch *b, luo_step_plan *s, luo_err *err)
+static luo_status pack_dynamic(const batch *b, luo_step_plan *plan, luo_err *err)
 {
-    return on_equal(b, b->rivals->assign, pack_full, s, err);
+    return on_equal(b, b->rivals->assign, pack_full, plan, err);
 }
 
 luo_status luo_length_pack_full(luo_arena *arena, const luo_length_rivals *rivals,
@@ -207,32 +209,32 @@ luo_status luo_length_pack_full(luo_arena *arena, const luo_length_rivals *rival
 
 /* ---- dispatch and packing of ours ---- */
 
-static luo_status choose(const batch *b, const luo_replicas *plans, int32_t n, luo_step_plan *s,
+static luo_status choose(const batch *b, const luo_replicas *plans, int32_t n, luo_step_plan *plan,
                          luo_err *err)
 {
     luo_step_opts opts = b->rivals->step;
     opts.current = b->current;
-    return luo_step_choose(b->arena, b->rivals->pool, plans, n, b->length, b->n, &opts, s, err);
+    return luo_step_choose(b->arena, b->rivals->pool, plans, n, b->length, b->n, &opts, plan, err);
 }
 
-static luo_status uniform_best(const batch *b, luo_step_plan *s, luo_err *err)
+static luo_status uniform_best(const batch *b, luo_step_plan *step_plan, luo_err *err)
 {
     luo_replicas plan;
     LUO_TRY(has_entry(b, b->rivals->uniform, err));
     LUO_TRY(luo_length_alike(b->arena, b->rivals, b->rivals->uniform, &plan, err));
-    return choose(b, &plan, 1, s, err);
+    return choose(b, &plan, 1, step_plan, err);
 }
 
-static luo_status one_plan(const batch *b, luo_step_plan *s, luo_err *err)
+static luo_status one_plan(const batch *b, luo_step_plan *plan, luo_err *err)
 {
-    LUO_TRY(choose(b, &b->rivals->candidates->plan[b->rivals->plan], 1, s, err));
-    s->plan = b->rivals->plan;
+    LUO_TRY(choose(b, &b->rivals->candidates->plan[b->rivals->plan], 1, plan, err));
+    plan->plan = b->rivals->plan;
     return LUO_OK;
 }
 
-static luo_status hydraulis(const batch *b, luo_step_plan *s, luo_err *err)
+static luo_status hydraulis(const batch *b, luo_step_plan *plan, luo_err *err)
 {
-    return choose(b, b->rivals->candidates->plan, b->rivals->candidates->n, s, err);
+    return choose(b, b->rivals->candidates->plan, b->rivals->candidates->n, plan, err);
 }
 
 luo_status luo_length_bucket_step(luo_arena *arena, const luo_length_rivals *rivals, int32_t k,
@@ -246,27 +248,27 @@ luo_status luo_length_bucket_step(luo_arena *arena, const luo_length_rivals *riv
 }
 
 /* One bucket after another on all devices; the step is their sum. */
-static luo_status hotspa(const batch *b, luo_step_plan *s, luo_err *err)
+static luo_status hotspa(const batch *b, luo_step_plan *plan, luo_err *err)
 {
-    const luo_length_rivals *x = b->rivals;
+    const luo_length_rivals *rivals = b->rivals;
     int64_t *own = LUO_NEW_N(b->arena, int64_t, b->n);
     int32_t last = -1;
     double ms = 0;
     if (!own) return luo_err_nomem(err);
-    LUO_TRY(has_entry(b, x->nbuckets > 0 ? 0 : -1, err));
-    for (int32_t k = 0; k < x->nbuckets; k++) {
+    LUO_TRY(has_entry(b, rivals->nbuckets > 0 ? 0 : -1, err));
+    for (int32_t k = 0; k < rivals->nbuckets; k++) {
         luo_step_plan of;
         int32_t n = 0;
         for (int32_t i = 0; i < b->n; i++)
-            if (b->length[i] > x->bucket[k].low && b->length[i] <= x->bucket[k].high)
+            if (b->length[i] > rivals->bucket[k].low && b->length[i] <= rivals->bucket[k].high)
                 own[n++] = b->length[i];
         if (n == 0) continue;
-        LUO_TRY(luo_length_bucket_step(b->arena, x, k, own, n, &of, err));
+        LUO_TRY(luo_length_bucket_step(b->arena, rivals, k, own, n, &of, err));
         ms += of.event;
-        if (last >= 0 && last != x->bucket[k].entry) ms += x->switch_ms;
-        last = x->bucket[k].entry;
+        if (last >= 0 && last != rivals->bucket[k].entry) ms += rivals->switch_ms;
+        last = rivals->bucket[k].entry;
     }
-    *s = (luo_step_plan){.plan = -1, .event = ms};
+    *plan = (luo_step_plan){.plan = -1, .event = ms};
     return LUO_OK;
 }
 
@@ -287,9 +289,9 @@ luo_status luo_length_policy_step(luo_arena *arena, const luo_length_rivals *riv
                                   int32_t n, double *ms, luo_step_plan *step, luo_err *err)
 {
     const batch b = {arena, rivals, current, n, length};
-    luo_step_plan s;
-    LUO_TRY(policies[policy](&b, &s, err));
-    *ms = s.event;
-    if (step) *step = s;
+    luo_step_plan plan;
+    LUO_TRY(policies[policy](&b, &plan, err));
+    *ms = plan.event;
+    if (step) *step = plan;
     return LUO_OK;
 }

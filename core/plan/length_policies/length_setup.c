@@ -68,19 +68,21 @@ bool luo_length_setup_mixes(const double *type, int32_t ndevices)
 }
 
 /* A table of lengths can hold one that is in no sample and on no device. */
-static luo_status check_longest(const luo_length_setup *s, const luo_length_setup_in *in,
+static luo_status check_longest(const luo_length_setup *setup, const luo_length_setup_in *in,
                                 luo_err *err)
 {
-    const luo_histogram *h = &s->found.histogram;
+    const luo_histogram *histogram = &setup->found.histogram;
     int64_t most = 0;
-    for (int32_t k = 0; k < s->pool.n; k++)
-        if (luo_pool_devices(&s->pool.entry[k]) <= in->ndevices && s->pool.entry[k].cap > most)
-            most = s->pool.entry[k].cap;
-    if (h->n == 0 || h->length[h->n - 1] <= most) return LUO_OK;
+    for (int32_t k = 0; k < setup->pool.n; k++)
+        if (luo_pool_devices(&setup->pool.entry[k]) <= in->ndevices &&
+            setup->pool.entry[k].cap > most)
+            most = setup->pool.entry[k].cap;
+    if (histogram->n == 0 || histogram->length[histogram->n - 1] <= most) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE,
                        "%lld tokens exceed every strategy on %d devices (largest cap %lld); "
                        "shorter sequences, context parallelism or more memory are needed.",
-                       (long long)h->length[h->n - 1], in->ndevices, (long long)most);
+                       (long long)histogram->length[histogram->n - 1], in->ndevices,
+                       (long long)most);
 }
 
 static int64_t grid_of(int64_t ctx)
@@ -126,10 +128,10 @@ static luo_status find_moved_ms(luo_arena *arena, const luo_pool *pool, const lu
 {
     const luo_propagation_in how = {place, stack, GRAD_BYTES, 0};
     const size_t mark = luo_arena_mark(arena);
-    luo_propagation x;
-    const luo_status st = luo_propagation_of(arena, &how, pool, plan, &x, err);
+    luo_propagation propagation;
+    const luo_status st = luo_propagation_of(arena, &how, pool, plan, &propagation, err);
     luo_arena_reset(arena, mark);
-    *out = st == LUO_OK && isfinite(x.exposed_ms) ? x.exposed_ms : 0;
+    *out = st == LUO_OK && isfinite(propagation.exposed_ms) ? propagation.exposed_ms : 0;
     return st == LUO_ENOMEM ? st : LUO_OK;
 }
 
@@ -220,11 +222,11 @@ void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from)
     to->place.layout = &to->layout;
 }
 
-static void tighten_entry(luo_pool_entry *e, double share)
+static void tighten_entry(luo_pool_entry *entry, double share)
 {
-    const int64_t unit = (int64_t)LUO_POOL_ROUND * e->cp;
-    e->cap = (int64_t)((double)e->cap * share) / unit * unit;
-    if (e->util > e->cap) e->util = e->cap;
+    const int64_t unit = (int64_t)LUO_POOL_ROUND * entry->cp;
+    entry->cap = (int64_t)((double)entry->cap * share) / unit * unit;
+    if (entry->util > entry->cap) entry->util = entry->cap;
 }
 
 luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, int32_t p,

@@ -32,20 +32,20 @@ typedef struct slow {
 static luo_status add_candidate(slow *x, luo_replicas plan, luo_candidate_source source, double ms,
                                 double moved_ms)
 {
-    luo_candidates *f = &x->found;
-    const int32_t n = f->n;
-    if (!LUO_VEC_ROOM_IN(x->arena, f->plan, n, x->cap_plan) ||
-        !LUO_VEC_ROOM_IN(x->arena, f->source, n, x->cap_source) ||
-        !LUO_VEC_ROOM_IN(x->arena, f->ms, n, x->cap_ms) ||
-        !LUO_VEC_ROOM_IN(x->arena, f->longest, n, x->cap_longest) ||
+    luo_candidates *candidates = &x->found;
+    const int32_t n = candidates->n;
+    if (!LUO_VEC_ROOM_IN(x->arena, candidates->plan, n, x->cap_plan) ||
+        !LUO_VEC_ROOM_IN(x->arena, candidates->source, n, x->cap_source) ||
+        !LUO_VEC_ROOM_IN(x->arena, candidates->ms, n, x->cap_ms) ||
+        !LUO_VEC_ROOM_IN(x->arena, candidates->longest, n, x->cap_longest) ||
         !LUO_VEC_ROOM_IN(x->arena, x->moved_ms, n, x->cap_moved))
         return luo_err_nomem(x->err);
-    f->plan[n] = plan;
-    f->source[n] = source;
-    f->ms[n] = ms;
-    f->longest[n] = luo_dispatch_longest(&x->pool, plan.replica, plan.n);
+    candidates->plan[n] = plan;
+    candidates->source[n] = source;
+    candidates->ms[n] = ms;
+    candidates->longest[n] = luo_dispatch_longest(&x->pool, plan.replica, plan.n);
     x->moved_ms[n] = moved_ms;
-    f->n++;
+    candidates->n++;
     return LUO_OK;
 }
 
@@ -84,12 +84,12 @@ static bool alike(const slow *x, int32_t a, int32_t b, int32_t n)
 }
 
 /* The cap is held to what a compiled plan needs on the very devices of the replica. */
-static luo_status check_room(slow *x, int32_t first, luo_pool_entry *e)
+static luo_status check_room(slow *x, int32_t first, luo_pool_entry *entry)
 {
     luo_step_place place = x->setup->place;
     const int32_t n = place.ndevices;
     int32_t *devices = LUO_NEW_N(x->arena, int32_t, n);
-    luo_pool one = {1, e};
+    luo_pool one = {1, entry};
     if (!devices) return luo_err_nomem(x->err);
     for (int32_t i = 0; i < n; i++) devices[i] = place.devices[(first + i) % n];
     if (!place.layout_devices) place.layout_devices = place.devices;
@@ -106,17 +106,17 @@ static luo_status make_kind(slow *x, const cut_kind *kind, int32_t *at)
                                      .ndevices = place->ndevices,
                                      .devices = place->devices,
                                      .ctx = x->in->rule.most};
-    luo_pool_entry e;
+    luo_pool_entry entry;
     *at = -1;
     LUO_TRY(luo_pool_split_make(x->arena, &model, &x->pool.entry[kind->of],
-                                place->devices + kind->first, x->rate + kind->first, kind->keep, &e,
-                                x->err));
-    if (e.cap > 0) LUO_TRY(check_room(x, kind->first, &e));
-    if (e.cap == 0) return LUO_OK;
+                                place->devices + kind->first, x->rate + kind->first, kind->keep,
+                                &entry, x->err));
+    if (entry.cap > 0) LUO_TRY(check_room(x, kind->first, &entry));
+    if (entry.cap == 0) return LUO_OK;
     if (!LUO_VEC_ROOM_IN(x->arena, x->pool.entry, x->pool.n, x->cap_pool))
         return luo_err_nomem(x->err);
     *at = x->pool.n;
-    x->pool.entry[x->pool.n++] = e;
+    x->pool.entry[x->pool.n++] = entry;
     return LUO_OK;
 }
 

@@ -59,22 +59,23 @@ luo_status luo_lengths_histogram(luo_arena *arena, const luo_lengths *lengths, u
 {
     const int64_t n = pairs_of(lengths);
     pair *at = LUO_NEW_N(arena, pair, n);
-    luo_histogram h = {.length = LUO_NEW_N(arena, int64_t, n),
-                       .count = LUO_NEW_N(arena, double, n)};
-    if (!at || !h.length || !h.count) return luo_err_nomem(err);
+    luo_histogram histogram = {.length = LUO_NEW_N(arena, int64_t, n),
+                               .count = LUO_NEW_N(arena, double, n)};
+    if (!at || !histogram.length || !histogram.count) return luo_err_nomem(err);
     LUO_TRY(collect(lengths, seed, at, n, err));
     for (int64_t i = 0; i < n; i++)
         if (at[i].length > ctx) at[i].length = ctx;
     qsort(at, (size_t)n, sizeof *at, by_length);
     for (int64_t i = 0; i < n; i++) {
         if (at[i].count <= 0) continue;
-        if (h.n == 0 || h.length[h.n - 1] != at[i].length) h.length[h.n++] = at[i].length;
-        h.count[h.n - 1] += at[i].count;
-        h.tokens += at[i].count * (double)at[i].length;
+        if (histogram.n == 0 || histogram.length[histogram.n - 1] != at[i].length)
+            histogram.length[histogram.n++] = at[i].length;
+        histogram.count[histogram.n - 1] += at[i].count;
+        histogram.tokens += at[i].count * (double)at[i].length;
     }
-    const double scale = h.tokens > 0 ? budget / h.tokens : 0;
-    for (int32_t i = 0; i < h.n; i++) h.count[i] *= scale;
-    h.tokens *= scale;
-    *out = h;
+    const double scale = histogram.tokens > 0 ? budget / histogram.tokens : 0;
+    for (int32_t i = 0; i < histogram.n; i++) histogram.count[i] *= scale;
+    histogram.tokens *= scale;
+    *out = histogram;
     return LUO_OK;
 }

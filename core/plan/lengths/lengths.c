@@ -137,8 +137,8 @@ static int64_t draw_row(const luo_lengths *lengths, luo_rng *rng)
         below += lengths->rows[i].count;
         if (at < below) break;
     }
-    const luo_length_row *r = &lengths->rows[row];
-    return r->low + (int64_t)floor(within * (double)(r->high - r->low));
+    const luo_length_row *length_row = &lengths->rows[row];
+    return length_row->low + (int64_t)floor(within * (double)(length_row->high - length_row->low));
 }
 
 /* next: how many were taken of it. */

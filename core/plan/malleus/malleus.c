@@ -64,11 +64,12 @@ static luo_status search_mix(luo_mal_search *search, luo_mal_mix *mix, luo_err *
 
 /* At least as many micro-batches as stages in every pipeline; when no plan has that, at least
  * one. */
-static luo_status search(luo_mal_search *s, luo_err *err)
+static luo_status search(luo_mal_search *mal_search, luo_err *err)
 {
-    for (int few = 0; few <= 1 && s->ntops == 0 && (!few || s->crowded); few++) {
-        s->few = few;
-        for (int32_t i = 0; i < s->nmixes; i++) LUO_TRY(search_mix(s, &s->mixes[i], err));
+    for (int few = 0; few <= 1 && mal_search->ntops == 0 && (!few || mal_search->crowded); few++) {
+        mal_search->few = few;
+        for (int32_t i = 0; i < mal_search->nmixes; i++)
+            LUO_TRY(search_mix(mal_search, &mal_search->mixes[i], err));
     }
     return LUO_OK;
 }
@@ -86,9 +87,9 @@ typedef struct climber {
 
 static bool spent(const climber *c)
 {
-    const luo_malleus_search *n = &c->s->count;
-    return c->tried == c->most || n->solves > c->solves || n->moves > c->moves ||
-           n->vectors > c->vectors;
+    const luo_malleus_search *search = &c->s->count;
+    return c->tried == c->most || search->solves > c->solves || search->moves > c->moves ||
+           search->vectors > c->vectors;
 }
 
 /* Not tried yet, and its bound leaves hope. */
@@ -183,14 +184,14 @@ static luo_status finish(const job *j, luo_mal_search *search, luo_malleus_found
 
 static luo_status plan_with(const job *j, int32_t dp, luo_malleus_found *out, luo_err *err)
 {
-    luo_mal_search s;
+    luo_mal_search mal_search;
     luo_status st = LUO_OK;
-    LUO_TRY_OUT(begin(&s, j->in, dp, j->mixes, j->nmixes, j->all, err));
-    LUO_TRY_OUT(search(&s, err));
-    if (!j->all && !j->in->quick) LUO_TRY_OUT(climb(j, &s, err));
-    LUO_TRY_OUT(finish(j, &s, out, err));
+    LUO_TRY_OUT(begin(&mal_search, j->in, dp, j->mixes, j->nmixes, j->all, err));
+    LUO_TRY_OUT(search(&mal_search, err));
+    if (!j->all && !j->in->quick) LUO_TRY_OUT(climb(j, &mal_search, err));
+    LUO_TRY_OUT(finish(j, &mal_search, out, err));
 out:
-    luo_arena_free(s.arena);
+    luo_arena_free(mal_search.arena);
     return st;
 }
 
@@ -233,9 +234,10 @@ out:
 static bool improves(const luo_malleus_in *in, const luo_malleus_found *a,
                      const luo_malleus_found *b)
 {
-    const luo_malleus_plan *plan = &a->plans[0], *y = &b->plans[0];
-    if (in->rank == LUO_RANK_STEADY) return plan->steady < y->steady;
-    return plan->event != y->event ? plan->event < y->event : plan->filled < y->filled;
+    const luo_malleus_plan *plan = &a->plans[0], *malleus_plan = &b->plans[0];
+    if (in->rank == LUO_RANK_STEADY) return plan->steady < malleus_plan->steady;
+    return plan->event != malleus_plan->event ? plan->event < malleus_plan->event
+                                              : plan->filled < malleus_plan->filled;
 }
 
 static luo_status try_more(const job *j, luo_malleus_found *out, luo_err *err)
@@ -390,14 +392,14 @@ static luo_status find_slow(luo_arena *arena, const luo_malleus_in *in, leaver *
 
 /* Devices that are left out stand by, in all plans. */
 static luo_status add_standby(luo_arena *arena, const luo_malleus_in *in, const leaver *l,
-                              luo_malleus_found *f, luo_err *err)
+                              luo_malleus_found *found, luo_err *err)
 {
-    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, f->n);
+    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, found->n);
     if (!plans) return luo_err_nomem(err);
-    for (int32_t k = 0; k < f->n; k++) {
+    for (int32_t k = 0; k < found->n; k++) {
         int32_t n = 0, at = 0, *standby = LUO_NEW_N(arena, int32_t, in->ndevices);
         if (!standby) return luo_err_nomem(err);
-        plans[k] = f->plans[k];
+        plans[k] = found->plans[k];
         for (int32_t i = 0; i < in->ndevices; i++) {
             const int32_t d = in->devices[i].device;
             const bool stands = at < plans[k].nstandby && plans[k].standby[at] == d;
@@ -407,7 +409,7 @@ static luo_status add_standby(luo_arena *arena, const luo_malleus_in *in, const 
         plans[k].standby = standby;
         plans[k].nstandby = n;
     }
-    f->plans = plans;
+    found->plans = plans;
     return LUO_OK;
 }
 

@@ -47,11 +47,11 @@ static bool take(deal *d, int32_t i)
     d->vectors--;
     d->s->count.vectors++;
     d->ids[i] = luo_mal_pipe_of(d->s, d->mix, v);
-    const luo_mal_pipe *p = &d->mix->pipes[d->ids[i]];
-    if (p->lack) return false;
-    d->rate[i + 1] = d->rate[i] + 1 / p->o;
+    const luo_mal_pipe *pipe = &d->mix->pipes[d->ids[i]];
+    if (pipe->lack) return false;
+    d->rate[i + 1] = d->rate[i] + 1 / pipe->o;
     d->start[i + 1] = d->start[i];
-    if (d->s->in->rank != LUO_RANK_STEADY) d->start[i + 1] += p->fill / p->o - 1;
+    if (d->s->in->rank != LUO_RANK_STEADY) d->start[i + 1] += pipe->fill / pipe->o - 1;
     d->weight[i + 1] = d->weight[i];
     for (int32_t c = 0; c < d->mix->ncls; c++) d->weight[i + 1] -= v[c] / d->mix->cls[c].y;
     return true;

@@ -272,9 +272,10 @@ static void find_like(const luo_malleus_in *in, luo_mal_node *nodes, int32_t n, 
 /* Devices of another kind in the same node are cut as if they stood in another one. */
 static int32_t node_end(const luo_malleus_in *in, int32_t first)
 {
-    const luo_malleus_device *d = in->devices;
+    const luo_malleus_device *device = in->devices;
     int32_t end = first;
-    while (end < in->ndevices && d[end].node == d[first].node && d[end].kind == d[first].kind)
+    while (end < in->ndevices && device[end].node == device[first].node &&
+           device[end].kind == device[first].kind)
         end++;
     return end;
 }

@@ -112,8 +112,8 @@ bool luo_mal_same_mix(const luo_mal_mix *a, const luo_mal_mix *b);
 luo_status luo_mal_whole_mix(luo_arena *arena, const luo_malleus_in *in, const luo_mal_node *nodes,
                              int32_t nnodes, luo_mal_mix *out, luo_err *err);
 
-/* Level 3. Rows and empty memos for s->mixes. */
-luo_status luo_mal_memo(luo_mal_search *s, luo_err *err);
+/* Level 3. Rows and empty memos for search->mixes. */
+luo_status luo_mal_memo(luo_mal_search *search, luo_err *err);
 luo_status luo_mal_memo_of(luo_mal_search *search, luo_mal_mix *mix,
                            luo_err *err); /* of one more */
 int32_t luo_mal_pipe_of(luo_mal_search *search, luo_mal_mix *mix, const int32_t *vector);
@@ -122,9 +122,10 @@ int32_t luo_mal_pipe_but(luo_mal_search *search, luo_mal_mix *mix, int32_t id, i
                          int32_t in);
 const int32_t *luo_mal_vector(const luo_mal_mix *mix, int32_t id);
 /* Class, y and cap of every stage of a vector, into the search's rows. Returns how many. */
-int32_t luo_mal_lay_out(luo_mal_search *s, const luo_mal_mix *mix, const int32_t *v);
-/* Stages of a trimmed, feasible pipeline into s->stage_class, s->y, s->cap, s->layers. */
-int32_t luo_mal_stages(luo_mal_search *s, const luo_mal_mix *mix, int32_t id);
+int32_t luo_mal_lay_out(luo_mal_search *search, const luo_mal_mix *mix, const int32_t *v);
+/* Stages of a trimmed, feasible pipeline into search->stage_class, search->y, search->cap,
+ * search->layers. */
+int32_t luo_mal_stages(luo_mal_search *search, const luo_mal_mix *mix, int32_t id);
 
 /* The K best. Trims ids[dp], gives micro-batches, keeps the plan if it is among them. Returns the
  * objective of the rank (event: filled); INFINITY when infeasible. */
@@ -135,7 +136,7 @@ double luo_mal_best(const luo_mal_search *search);  /* objective; INFINITY when 
 double luo_mal_worst(const luo_mal_search *search); /* of the K-th best, or INFINITY */
 luo_status luo_mal_rerank(luo_mal_search *search, luo_err *err);
 /* Negative: a is better by the rank's final order. */
-int luo_mal_compare(const luo_mal_search *s, const luo_mal_top *a, const luo_mal_top *b);
+int luo_mal_compare(const luo_mal_search *search, const luo_mal_top *a, const luo_mal_top *b);
 /* Sorts ids by falling vectors. */
 void luo_mal_sort(const luo_mal_mix *mix, int32_t *ids, int32_t n);
 
@@ -145,5 +146,6 @@ luo_status luo_mal_local(luo_mal_search *search, luo_mal_mix *mix, luo_err *err)
 void luo_mal_seed(luo_mal_search *search, luo_mal_mix *mix, int which, int32_t *ids);
 
 /* The plans kept, into the caller's arena. */
-luo_status luo_mal_seal(luo_arena *arena, luo_mal_search *s, luo_malleus_found *out, luo_err *err);
+luo_status luo_mal_seal(luo_arena *arena, luo_mal_search *search, luo_malleus_found *out,
+                        luo_err *err);
 #endif

@@ -87,14 +87,14 @@ static luo_status list_devices(luo_arena *arena, const luo_kinds *kinds, luo_mal
 {
     const luo_malleus_job *job = kinds->job;
     const int32_t n = job->cluster->ndevices;
-    luo_malleus_device *v = LUO_NEW_N(arena, luo_malleus_device, n);
-    if (!v) return luo_err_nomem(err);
+    luo_malleus_device *device = LUO_NEW_N(arena, luo_malleus_device, n);
+    if (!device) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++)
         if (is_candidate(job, d))
-            v[in->ndevices++] = (luo_malleus_device){d, job->cluster->devices[d].node,
-                                                     luo_kinds_of(kinds, d), job->rate[d]};
-    qsort(v, (size_t)in->ndevices, sizeof *v, by_place);
-    in->devices = v;
+            device[in->ndevices++] = (luo_malleus_device){d, job->cluster->devices[d].node,
+                                                          luo_kinds_of(kinds, d), job->rate[d]};
+    qsort(device, (size_t)in->ndevices, sizeof *device, by_place);
+    in->devices = device;
     return LUO_OK;
 }
 
@@ -151,15 +151,17 @@ static luo_status no_device(const luo_malleus_job *job, luo_err *err)
 }
 
 /* The stage would have to hold its even share; what that takes against what there is. */
-static luo_status no_room(const luo_kinds *kinds, const luo_malleus_tight *t, luo_err *err)
+static luo_status no_room(const luo_kinds *kinds, const luo_malleus_tight *tight, luo_err *err)
 {
-    const luo_kind_room *room = &kinds->room[t->kind];
-    const int64_t share = (kinds->job->model->layers + t->stages - 1) / t->stages;
-    const double mib = luo_kinds_mib(kinds, t->kind, t->size, t->stages, t->stage, 1, share);
+    const luo_kind_room *room = &kinds->room[tight->kind];
+    const int64_t share = (kinds->job->model->layers + tight->stages - 1) / tight->stages;
+    const double mib =
+        luo_kinds_mib(kinds, tight->kind, tight->size, tight->stages, tight->stage, 1, share);
     if (!isfinite(mib)) return LUO_EINFEASIBLE; /* beyond the table: the planner's sentence */
-    return luo_err_set(err, LUO_EINFEASIBLE, "no plan fits in memory; the tightest stage (device "
+    return luo_err_set(err, LUO_EINFEASIBLE,
+                       "no plan fits in memory; the tightest stage (device "
                        "%d) needs %.1f GiB of %.1f; try more stages, `recompute` or `zero` 1.",
-                       t->device, mib / 1024, (room->bound - room->gap) / 1024);
+                       tight->device, mib / 1024, (room->bound - room->gap) / 1024);
 }
 
 /* ---- a plan that is there, as the planner would have said it ---- */
@@ -169,7 +171,7 @@ static luo_status say_stage(luo_arena *arena, const luo_kinds *kinds, const luo_
 {
     const luo_stage *st = &pl->stages[s];
     const int32_t kind = luo_kinds_of(kinds, st->dev[0]);
-    const luo_range r = st->layers[0];
+    const luo_range range = st->layers[0];
     int64_t cap = INT64_MAX;
     luo_malleus_group *group = LUO_NEW(arena, luo_malleus_group);
     int32_t *dev = LUO_NEW_N(arena, int32_t, st->ndev);
@@ -182,7 +184,7 @@ static luo_status say_stage(luo_arena *arena, const luo_kinds *kinds, const luo_
                                           pl->nstages, s, kinds->dp);
         if (own < cap) cap = own;
     }
-    *out = (luo_malleus_stage){group, r.lo, r.hi, cap, group->y * (r.hi - r.lo)};
+    *out = (luo_malleus_stage){group, range.lo, range.hi, cap, group->y * (range.hi - range.lo)};
     return LUO_OK;
 }
 
@@ -191,25 +193,25 @@ static luo_status say_plan(luo_arena *arena, const luo_kinds *kinds, const luo_p
                            const int64_t *m, bool full, luo_malleus_plan *out, luo_err *err)
 {
     luo_malleus_pipe *pipes = LUO_NEW_N(arena, luo_malleus_pipe, plan->npipelines);
-    luo_pipe_time *t;
+    luo_pipe_time *time;
     if (!pipes) return luo_err_nomem(err);
-    LUO_TRY(luo_kinds_times(arena, kinds, plan, kinds->job->rate, m, &t, err));
+    LUO_TRY(luo_kinds_times(arena, kinds, plan, kinds->job->rate, m, &time, err));
     *out = (luo_malleus_plan){.npipes = plan->npipelines, .pipes = pipes};
     for (int32_t i = 0; i < plan->npipelines; i++) {
         const luo_pipeline *pl = &plan->pipelines[i];
         luo_malleus_stage *stages = LUO_NEW_N(arena, luo_malleus_stage, pl->nstages);
-        luo_malleus_pipe x = {.nstages = pl->nstages, .stages = stages, .micro_batches = m[i]};
+        luo_malleus_pipe pipe = {.nstages = pl->nstages, .stages = stages, .micro_batches = m[i]};
         if (!stages) return luo_err_nomem(err);
         for (int32_t s = 0; s < pl->nstages; s++) {
             LUO_TRY(say_stage(arena, kinds, pl, s, &stages[s], err));
-            x.o = fmax(x.o, stages[s].t);
-            x.fill += stages[s].t;
+            pipe.o = fmax(pipe.o, stages[s].t);
+            pipe.fill += stages[s].t;
         }
-        out->steady = fmax(out->steady, x.o * (double)m[i]);
-        out->filled = fmax(out->filled, x.o * (double)(m[i] - 1) + x.fill);
-        pipes[i] = x;
+        out->steady = fmax(out->steady, pipe.o * (double)m[i]);
+        out->filled = fmax(out->filled, pipe.o * (double)(m[i] - 1) + pipe.fill);
+        pipes[i] = pipe;
     }
-    return luo_replan_event_time(arena, t, plan->npipelines, full, &out->event, err);
+    return luo_replan_event_time(arena, time, plan->npipelines, full, &out->event, err);
 }
 
 /* Micro-batches of the base plan's pipelines; dealt anew when the batch is another one. */
@@ -218,15 +220,15 @@ static luo_status split_batch(luo_arena *arena, const luo_kinds *kinds, bool ful
 {
     const luo_plan *plan = kinds->job->base;
     int64_t sum = 0, *m = LUO_NEW_N(arena, int64_t, plan->npipelines);
-    luo_pipe_time *t;
+    luo_pipe_time *time;
     double event;
     if (!m) return luo_err_nomem(err);
     for (int32_t i = 0; i < plan->npipelines; i++) sum += m[i] = plan->pipelines[i].micro_batches;
     *out = m;
     if (sum == kinds->micro_batches) return LUO_OK;
-    LUO_TRY(luo_kinds_times(arena, kinds, plan, NULL, NULL, &t, err));
-    return luo_replan_rebalance(arena, t, plan->npipelines, kinds->micro_batches, full, m, &event,
-                                err);
+    LUO_TRY(luo_kinds_times(arena, kinds, plan, NULL, NULL, &time, err));
+    return luo_replan_rebalance(arena, time, plan->npipelines, kinds->micro_batches, full, m,
+                                &event, err);
 }
 
 /* Base plan on healthy devices (6, 14). */
@@ -234,14 +236,14 @@ static luo_status healthy(luo_arena *arena, const luo_kinds *kinds, const int64_
                           luo_malleus_answer *out, luo_err *err)
 {
     const luo_plan *plan = kinds->job->base;
-    luo_pipe_time *t;
-    LUO_TRY(luo_kinds_times(arena, kinds, plan, NULL, m, &t, err));
+    luo_pipe_time *time;
+    LUO_TRY(luo_kinds_times(arena, kinds, plan, NULL, m, &time, err));
     for (int32_t i = 0; i < plan->npipelines; i++) {
         double o = 0;
-        for (int32_t s = 0; s < t[i].stages; s++) o = fmax(o, t[i].t[s]);
+        for (int32_t s = 0; s < time[i].stages; s++) o = fmax(o, time[i].t[s]);
         out->healthy_steady = fmax(out->healthy_steady, o * (double)m[i]);
     }
-    return luo_replan_event_time(arena, t, plan->npipelines, full, &out->healthy_event, err);
+    return luo_replan_event_time(arena, time, plan->npipelines, full, &out->healthy_event, err);
 }
 
 /* Work per time of the base plan's healthy devices over that of the devices there are now; with one
@@ -273,13 +275,18 @@ static luo_status make_stage(luo_arena *arena, const luo_malleus_job *job,
 {
     const luo_malleus_stage *st = &pipe->stages[s];
     const luo_stage *like = &job->base->pipelines[0].stages[0];
-    luo_range *r = LUO_NEW(arena, luo_range);
-    if (!r) return luo_err_nomem(err);
-    *r = (luo_range){(int32_t)st->lo, (int32_t)st->hi};
-    *out = (luo_stage){.nlayers = 1, .layers = r, .ndev = st->group->size,
-                       .dev = st->group->devices, .context_parallel = 1,
-                       .recompute = like->recompute, .experts_dealt = like->experts_dealt,
-                       .embedding = s == 0, .head = s == pipe->nstages - 1};
+    luo_range *range = LUO_NEW(arena, luo_range);
+    if (!range) return luo_err_nomem(err);
+    *range = (luo_range){(int32_t)st->lo, (int32_t)st->hi};
+    *out = (luo_stage){.nlayers = 1,
+                       .layers = range,
+                       .ndev = st->group->size,
+                       .dev = st->group->devices,
+                       .context_parallel = 1,
+                       .recompute = like->recompute,
+                       .experts_dealt = like->experts_dealt,
+                       .embedding = s == 0,
+                       .head = s == pipe->nstages - 1};
     return LUO_OK;
 }
 
@@ -370,71 +377,71 @@ static luo_status finish(luo_arena *arena, const luo_kinds *kinds, const luo_mal
 {
     const luo_malleus_job *job = kinds->job;
     const bool full = out->in.full_recompute;
-    luo_malleus_found *f = LUO_NEW(arena, luo_malleus_found);
+    luo_malleus_found *malleus_found = LUO_NEW(arena, luo_malleus_found);
     luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, found->n);
-    if (!f || !plans) return luo_err_nomem(err);
-    *f = *found;
-    f->plans = plans;
+    if (!malleus_found || !plans) return luo_err_nomem(err);
+    *malleus_found = *found;
+    malleus_found->plans = plans;
     memcpy(plans, found->plans, (size_t)found->n * sizeof *plans);
-    if (f->search.skipped) /* what runs is the base plan itself, not one like it */
+    if (malleus_found->search.skipped) /* what runs is the base plan itself, not one like it */
         LUO_TRY(say_plan(arena, kinds, job->base, m, full, &plans[0], err));
     else
         LUO_TRY(luo_malleus_place(arena, kinds, &found->plans[0], job->prev ? job->prev : job->base,
                                   &plans[0], err));
     LUO_TRY(list_rest(arena, job, &plans[0], out, err));
-    LUO_TRY(make_plan(arena, kinds, &plans[0], f->bound, &out->plan, err));
-    out->found = f;
+    LUO_TRY(make_plan(arena, kinds, &plans[0], malleus_found->bound, &out->plan, err));
+    out->found = malleus_found;
     return offer_more(arena, kinds, found, out, err);
 }
 
 luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_malleus_answer *out,
                             luo_err *err)
 {
-    luo_malleus_answer a = {0};
+    luo_malleus_answer answer = {0};
     luo_malleus_found *found;
     int64_t *m = NULL;
     luo_malleus_tight tight = {.device = -1};
     luo_kinds *kinds = LUO_NEW(arena, luo_kinds);
-    luo_malleus_job *own = LUO_NEW(arena, luo_malleus_job); /* a.in points to it */
+    luo_malleus_job *own = LUO_NEW(arena, luo_malleus_job); /* answer.in points to it */
     if (!kinds || !own) return luo_err_nomem(err);
     *own = *job;
     LUO_TRY(luo_malleus_check(job, err));
     LUO_TRY(luo_kinds_make(arena, own, kinds, err));
-    LUO_TRY(make_input(arena, kinds, &a.in, err));
-    if (a.in.ndevices == 0) return no_device(job, err);
-    a.in.tight = &tight;
-    const luo_status st = luo_malleus(arena, &a.in, &found, err);
-    a.in.tight = NULL;
+    LUO_TRY(make_input(arena, kinds, &answer.in, err));
+    if (answer.in.ndevices == 0) return no_device(job, err);
+    answer.in.tight = &tight;
+    const luo_status st = luo_malleus(arena, &answer.in, &found, err);
+    answer.in.tight = NULL;
     if (st == LUO_EINFEASIBLE && tight.device >= 0) return no_room(kinds, &tight, err);
     LUO_TRY(st);
-    a.tau_s = kinds->tau_s;
-    LUO_TRY(split_batch(arena, kinds, a.in.full_recompute, &m, err));
-    LUO_TRY(healthy(arena, kinds, m, a.in.full_recompute, &a, err));
-    LUO_TRY(oracle(arena, kinds, &a, err));
-    LUO_TRY(finish(arena, kinds, found, m, &a, err));
-    *out = a;
+    answer.tau_s = kinds->tau_s;
+    LUO_TRY(split_batch(arena, kinds, answer.in.full_recompute, &m, err));
+    LUO_TRY(healthy(arena, kinds, m, answer.in.full_recompute, &answer, err));
+    LUO_TRY(oracle(arena, kinds, &answer, err));
+    LUO_TRY(finish(arena, kinds, found, m, &answer, err));
+    *out = answer;
     return LUO_OK;
 }
 
-luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_plan *plan,
+luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *answer, const luo_plan *plan,
                             luo_err *err)
 {
-    const luo_kinds *kinds = a->in.cap_ctx;
-    luo_malleus_found *f = LUO_NEW(arena, luo_malleus_found);
-    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, a->found->n + 1);
+    const luo_kinds *kinds = answer->in.cap_ctx;
+    luo_malleus_found *found = LUO_NEW(arena, luo_malleus_found);
+    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, answer->found->n + 1);
     int64_t *m = LUO_NEW_N(arena, int64_t, plan->npipelines);
-    if (!f || !plans || !m) return luo_err_nomem(err);
+    if (!found || !plans || !m) return luo_err_nomem(err);
     for (int32_t i = 0; i < plan->npipelines; i++) m[i] = plan->pipelines[i].micro_batches;
-    *f = *a->found;
-    memcpy(plans + 1, f->plans, (size_t)f->n * sizeof *plans);
-    f->plans = plans;
-    f->n++;
-    f->dp = plan->npipelines;
-    LUO_TRY(say_plan(arena, kinds, plan, m, a->in.full_recompute, &plans[0], err));
-    a->nexcluded = 0;
-    LUO_TRY(list_rest(arena, kinds->job, &plans[0], a, err));
-    a->found = f;
-    return luo_plan_copy(arena, plan, &a->plan, err);
+    *found = *answer->found;
+    memcpy(plans + 1, found->plans, (size_t)found->n * sizeof *plans);
+    found->plans = plans;
+    found->n++;
+    found->dp = plan->npipelines;
+    LUO_TRY(say_plan(arena, kinds, plan, m, answer->in.full_recompute, &plans[0], err));
+    answer->nexcluded = 0;
+    LUO_TRY(list_rest(arena, kinds->job, &plans[0], answer, err));
+    answer->found = found;
+    return luo_plan_copy(arena, plan, &answer->plan, err);
 }
 
 static bool usable(const luo_plan *plan, const double *rate)
@@ -452,15 +459,15 @@ luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, c
     const size_t mark = luo_arena_mark(scratch);
     const bool full = job->base->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
     luo_status st = LUO_OK;
-    luo_pipe_time *t;
+    luo_pipe_time *time;
     luo_kinds kinds;
     const luo_plan *loaded;
     double event = INFINITY;
     LUO_TRY_OUT(luo_plan_loaded(scratch, plan, &loaded, err));
     LUO_TRY_OUT(luo_kinds_make(scratch, job, &kinds, err));
-    LUO_TRY_OUT(luo_kinds_times(scratch, &kinds, loaded, job->rate, NULL, &t, err));
+    LUO_TRY_OUT(luo_kinds_times(scratch, &kinds, loaded, job->rate, NULL, &time, err));
     if (usable(plan, job->rate))
-        LUO_TRY_OUT(luo_replan_event_time(scratch, t, plan->npipelines, full, &event, err));
+        LUO_TRY_OUT(luo_replan_event_time(scratch, time, plan->npipelines, full, &event, err));
     *seconds = event * kinds.tau_s;
 out:
     luo_arena_reset(scratch, mark);

@@ -68,7 +68,7 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
 /* Another plan takes the place of the one found, which stays as the first alternative: what
  * found->plans[0], plan, standby and excluded say is of it from now on. Pre: a is an answer, plan
  * one for its job. Errors: those of the cost model; LUO_ENOMEM. Owner: arena. */
-luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_plan *plan,
+luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *answer, const luo_plan *plan,
                             luo_err *err);
 
 /* Event time of a plan in seconds under rates, by the same y (docs/planners.md#objectives): what

@@ -33,14 +33,14 @@ luo_status luo_kinds_layer_s(const luo_kinds *kinds, const int32_t *dev, int32_t
  * when a device is not usable. */
 luo_status luo_kinds_y(const luo_kinds *kinds, const luo_stage *st, const double *rate, double *y,
                        luo_err *err);
-static inline int32_t luo_kinds_of(const luo_kinds *k, int32_t device)
+static inline int32_t luo_kinds_of(const luo_kinds *kinds, int32_t device)
 {
-    return k->of_kind[k->job->cluster->devices[device].kind];
+    return kinds->of_kind[kinds->job->cluster->devices[device].kind];
 }
 /* r as the planner sees it: 1 below the threshold. */
-static inline double luo_kinds_rate(const luo_kinds *k, double r)
+static inline double luo_kinds_rate(const luo_kinds *kinds, double r)
 {
-    const double threshold = k->job->threshold > 0 ? k->job->threshold : 1.2;
+    const double threshold = kinds->job->threshold > 0 ? kinds->job->threshold : 1.2;
     return r < threshold ? 1 : r;
 }
 

@@ -24,10 +24,10 @@ luo_status luo_kinds_layer_s(const luo_kinds *kinds, const int32_t *dev, int32_t
     luo_layer_shape shape =
         luo_layer_of(job->model, job->base->micro_batch_sequences, kinds->sequence_tokens, tp,
                      context, job->base->sequence_parallel && tp > 1);
-    luo_layer_cost c;
+    luo_layer_cost cost;
     shape.layer = job->model->layers - 1;
-    LUO_TRY(luo_cost_layer(&ctx, &shape, dev, (int)pattern(job->base)->recompute, &c, err));
-    *seconds = c.forward + c.backward;
+    LUO_TRY(luo_cost_layer(&ctx, &shape, dev, (int)pattern(job->base)->recompute, &cost, err));
+    *seconds = cost.forward + cost.backward;
     return LUO_OK;
 }
 
@@ -67,50 +67,51 @@ static luo_status time_kind(const luo_kinds *kinds, int32_t kind, kind_costs *ou
 static luo_kind_room room_of(const luo_malleus_job *job, int32_t kind)
 {
     const luo_profile *profile = luo_device_kind_profile(job->cluster, kind);
-    const luo_malleus_params *q = job->params;
+    const luo_malleus_params *params = job->params;
     const double factor = job->memory_factor > 0 ? job->memory_factor : 1;
-    luo_kind_room r = {.context = profile->cpu ? 0 : CONTEXT_MIB,
-                       .gap = profile->cpu ? 0 : GAP_MIB,
-                       .bound =
-                           (profile->memory_bytes * factor - profile->reserved_bytes) / 1048576.0};
-    if (q && q->bound_mib > 0) r.bound = q->bound_mib * factor;
-    if (q && q->gap_mib >= 0) r.gap = q->gap_mib;
-    if (q && q->context_mib > 0) r.context = q->context_mib;
-    return r;
+    luo_kind_room room = {.context = profile->cpu ? 0 : CONTEXT_MIB,
+                          .gap = profile->cpu ? 0 : GAP_MIB,
+                          .bound = (profile->memory_bytes * factor - profile->reserved_bytes) /
+                                   1048576.0};
+    if (params && params->bound_mib > 0) room.bound = params->bound_mib * factor;
+    if (params && params->gap_mib >= 0) room.gap = params->gap_mib;
+    if (params && params->context_mib > 0) room.context = params->context_mib;
+    return room;
 }
 
 /* ---- kinds ---- */
 
-static void make_kind(const luo_kinds *kinds, const kind_costs *c, double *alpha, double fastest,
-                      luo_malleus_kind *out)
+static void make_kind(const luo_kinds *kinds, const kind_costs *costs, double *alpha,
+                      double fastest, luo_malleus_kind *out)
 {
-    const luo_malleus_params *q = kinds->job->params;
+    const luo_malleus_params *params = kinds->job->params;
     alpha[0] = 1;
     for (int32_t s = 1; s < sizes_of(kinds->tp); s++) { /* rising: a small group is never faster */
-        const double a = q && q->nalpha ? q->alpha[s] : c->layer_s[s] / c->layer_s[0];
+        const double a =
+            params && params->nalpha ? params->alpha[s] : costs->layer_s[s] / costs->layer_s[0];
         alpha[s] = a > alpha[s - 1] ? a : alpha[s - 1];
     }
-    *out = (luo_malleus_kind){.base = c->layer_s[0] / fastest, .alpha = alpha};
+    *out = (luo_malleus_kind){.base = costs->layer_s[0] / fastest, .alpha = alpha};
 }
 
-static bool same_kind(const luo_kinds *kinds, int32_t a, const luo_malleus_kind *b,
+static bool same_kind(const luo_kinds *kinds, int32_t a, const luo_malleus_kind *kind,
                       const luo_kind_room *room)
 {
-    return kinds->at[a].base == b->base &&
-           memcmp(kinds->at[a].alpha, b->alpha, (size_t)sizes_of(kinds->tp) * sizeof *b->alpha) ==
-               0 &&
+    return kinds->at[a].base == kind->base &&
+           memcmp(kinds->at[a].alpha, kind->alpha,
+                  (size_t)sizes_of(kinds->tp) * sizeof *kind->alpha) == 0 &&
            kinds->room[a].bound == room->bound && kinds->room[a].gap == room->gap &&
            kinds->room[a].context == room->context;
 }
 
 static luo_status check_alpha(const luo_kinds *kinds, luo_err *err)
 {
-    const luo_malleus_params *q = kinds->job->params;
-    if (!q || q->nalpha == 0 || q->nalpha >= sizes_of(kinds->tp)) return LUO_OK;
+    const luo_malleus_params *params = kinds->job->params;
+    if (!params || params->nalpha == 0 || params->nalpha >= sizes_of(kinds->tp)) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "`alpha` has %d values; groups of %d devices and their "
                        "halves need %d.",
-                       q->nalpha, kinds->tp, sizes_of(kinds->tp));
+                       params->nalpha, kinds->tp, sizes_of(kinds->tp));
 }
 
 static luo_status list_kinds(luo_arena *arena, luo_kinds *kinds, const kind_costs *costs,

@@ -19,10 +19,10 @@ typedef struct place { /* one device of this stage */
  * the pipelines). */
 static double state_mib(const luo_kinds *kinds, double parameters, int32_t pipelines)
 {
-    luo_mem m = {0};
+    luo_mem mem = {0};
     luo_mem_state(parameters, luo_dtype_bytes(kinds->job->base->dtype), 4, kinds->job->base->zero,
-                  pipelines, &m);
-    return ((double)(m.weights + m.gradients + m.optimizer) + parameters) / MIB;
+                  pipelines, &mem);
+    return ((double)(mem.weights + mem.gradients + mem.optimizer) + parameters) / MIB;
 }
 
 static luo_mem_spec spec_of(const luo_kinds *kinds, const place *p)
@@ -40,12 +40,13 @@ static luo_mem_spec spec_of(const luo_kinds *kinds, const place *p)
 /* The table counts from the last stage, which has its last entry; smaller groups hold more. */
 static double layer_mib(const luo_kinds *kinds, const place *p)
 {
-    const luo_malleus_params *q = kinds->job->params;
+    const luo_malleus_params *params = kinds->job->params;
     const int32_t in_flight = p->stages - p->stage;
     const int recompute = (int)kinds->job->base->pipelines[0].stages[0].recompute;
     const luo_mem_spec spec = spec_of(kinds, p);
     if (kinds->job->memory_table)
-        return in_flight <= q->nk ? q->k_mib[q->nk - in_flight] * kinds->tp / p->size : INFINITY;
+        return in_flight <= params->nk ? params->k_mib[params->nk - in_flight] * kinds->tp / p->size
+                                       : INFINITY;
     return state_mib(kinds, kinds->layer_parameters / p->size, p->pipelines) +
            in_flight * luo_mem_layer_activations(&spec, recompute) / MIB;
 }
@@ -54,12 +55,13 @@ static double layer_mib(const luo_kinds *kinds, const place *p)
  * twice as many pipelines would. */
 static double tables_mib(const luo_kinds *kinds, const place *p)
 {
-    const luo_malleus_params *q = kinds->job->params;
+    const luo_malleus_params *params = kinds->job->params;
     const luo_model *model = kinds->job->model;
     const bool first = p->stage == 0, last = p->stage == p->stages - 1;
     const bool both = model->tied_embeddings && p->stages > 1;
     const double n = first && last && model->tied_embeddings ? 1 : (double)first + (double)last;
-    if (q && q->emb_mib > 0) return first || last ? q->emb_mib * kinds->tp / p->size : 0;
+    if (params && params->emb_mib > 0)
+        return first || last ? params->emb_mib * kinds->tp / p->size : 0;
     return n * state_mib(kinds,
                          (double)luo_mem_vocab(model, p->size) * (double)model->hidden / p->size,
                          both ? 2 * p->pipelines : p->pipelines);
@@ -68,9 +70,9 @@ static double tables_mib(const luo_kinds *kinds, const place *p)
 /* Context, and logits with their gradient. */
 static double extra_mib(const luo_kinds *kinds, const place *p)
 {
-    const luo_malleus_params *q = kinds->job->params;
+    const luo_malleus_params *params = kinds->job->params;
     const luo_mem_spec spec = spec_of(kinds, p);
-    if (q && q->extra_mib > 0) return q->extra_mib;
+    if (params && params->extra_mib > 0) return params->extra_mib;
     return kinds->room[p->kind].context + (double)spec.micro_batch_tokens / p->size * 6 / MIB *
                                               (double)luo_mem_vocab(kinds->job->model, p->size);
 }

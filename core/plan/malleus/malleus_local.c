@@ -53,11 +53,11 @@ static bool better(gain a, gain b)
 static gain value(const hunt *h, int32_t id)
 {
     const luo_mal_search *search = h->s;
-    const luo_mal_pipe *p = &h->mix->pipes[id];
-    if (p->lack) return (gain){-1e7 - 1e4 * (double)p->lack, 0};
+    const luo_mal_pipe *pipe = &h->mix->pipes[id];
+    if (pipe->lack) return (gain){-1e7 - 1e4 * (double)pipe->lack, 0};
     const bool steady = search->in->rank == LUO_RANK_STEADY;
-    const double x = steady ? h->target / p->o : (h->target - p->fill) / p->o;
-    const double whole = ceil(x - 1e-9) - steady, least = search->few ? 1 : p->stages;
+    const double x = steady ? h->target / pipe->o : (h->target - pipe->fill) / pipe->o;
+    const double whole = ceil(x - 1e-9) - steady, least = search->few ? 1 : pipe->stages;
     const double lack = whole < least ? least - whole : 0;
     return (gain){whole - 1000 * lack, x};
 }

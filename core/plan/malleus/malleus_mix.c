@@ -35,10 +35,11 @@ static int class_order(const luo_malleus_group *a, const luo_malleus_group *b)
 static int by_class(const void *a, const void *b)
 {
     const luo_malleus_group *group = *(const luo_malleus_group *const *)a;
-    const luo_malleus_group *y = *(const luo_malleus_group *const *)b;
-    const int order = class_order(group, y);
+    const luo_malleus_group *malleus_group = *(const luo_malleus_group *const *)b;
+    const int order = class_order(group, malleus_group);
     return order ? order
-                 : (group->devices[0] > y->devices[0]) - (group->devices[0] < y->devices[0]);
+                 : (group->devices[0] > malleus_group->devices[0]) -
+                       (group->devices[0] < malleus_group->devices[0]);
 }
 
 static int32_t gather(mixer *x)

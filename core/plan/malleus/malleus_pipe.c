@@ -60,14 +60,15 @@ static uint32_t find(const luo_mal_mix *mix, uint64_t key, const int32_t *v)
 
 /* Layers that a group of the class holds; as the callback says, INT64_MAX without one. Asked once
  * per answer that the contract lets differ. */
-static int64_t cap_of(luo_mal_search *search, const luo_mal_class *c, int32_t stages, int32_t stage)
+static int64_t cap_of(luo_mal_search *search, const luo_mal_class *class, int32_t stages,
+                      int32_t stage)
 {
     const luo_malleus_in *in = search->in;
     int32_t sizes = 1, k = 0;
     if (!in->cap) return INT64_MAX;
     while (in->tp >> sizes) sizes++;
-    while (in->tp >> k > c->size) k++;
-    const int32_t row = c->kind * sizes + k, at = 2 * (stages - stage) + (stage == 0);
+    while (in->tp >> k > class->size) k++;
+    const int32_t row = class->kind * sizes + k, at = 2 * (stages - stage) + (stage == 0);
     if (at >= search->ncaps[row]) {
         const int32_t now = 2 * at + 32;
         int64_t *caps =
@@ -82,32 +83,32 @@ static int64_t cap_of(luo_mal_search *search, const luo_mal_class *c, int32_t st
         search->ncaps[row] = now;
     }
     int64_t *cap = &search->caps[row][at];
-    if (*cap < 0) *cap = in->cap(in->cap_ctx, c->kind, c->size, stages, stage, search->dp);
+    if (*cap < 0) *cap = in->cap(in->cap_ctx, class->kind, class->size, stages, stage, search->dp);
     return *cap;
 }
 
-int32_t luo_mal_lay_out(luo_mal_search *s, const luo_mal_mix *mix, const int32_t *v)
+int32_t luo_mal_lay_out(luo_mal_search *search, const luo_mal_mix *mix, const int32_t *v)
 {
     int32_t n = 0, at = 0;
     for (int32_t c = 0; c < mix->ncls; c++) n += v[c];
     for (int32_t i = 0; i < mix->ncls; i++) {
-        const int32_t c = s->in->rising ? mix->ncls - 1 - i : i;
+        const int32_t c = search->in->rising ? mix->ncls - 1 - i : i;
         for (int32_t k = 0; k < v[c]; k++, at++) {
-            s->stage_class[at] = c;
-            s->y[at] = mix->cls[c].y;
-            s->cap[at] = cap_of(s, &mix->cls[c], n, at);
+            search->stage_class[at] = c;
+            search->y[at] = mix->cls[c].y;
+            search->cap[at] = cap_of(search, &mix->cls[c], n, at);
         }
     }
     return n;
 }
 
-static bool split(luo_mal_search *search, int32_t n, luo_mal_pipe *p)
+static bool split(luo_mal_search *search, int32_t n, luo_mal_pipe *pipe)
 {
     int64_t room = 0;
     for (int32_t j = 0; j < n && room < search->in->layers; j++)
         room += search->cap[j] < search->in->layers ? search->cap[j] : search->in->layers;
-    p->lack = room < search->in->layers ? search->in->layers - room : 0;
-    if (p->lack) return false;
+    pipe->lack = room < search->in->layers ? search->in->layers - room : 0;
+    if (pipe->lack) return false;
     search->count.solves++;
     const luo_status st = luo_plan_split_layers(search->arena, n, search->y, search->in->layers,
                                                 search->cap, search->layers, NULL);
@@ -117,18 +118,18 @@ static bool split(luo_mal_search *search, int32_t n, luo_mal_pipe *p)
 
 /* Drops from v what 10.3 drops of the n stages just split: the slowest without layers; nobody
  * misses it. Those in front of all others leave together, which changes no other's cap. */
-static bool trim(const luo_mal_search *s, int32_t n, int32_t *v)
+static bool trim(const luo_mal_search *search, int32_t n, int32_t *v)
 {
     int32_t j = 0;
-    if (s->in->rising) {
-        for (j = n - 1; j >= 0 && s->layers[j] > 0;) j--;
-        if (j >= 0) v[s->stage_class[j]]--;
+    if (search->in->rising) {
+        for (j = n - 1; j >= 0 && search->layers[j] > 0;) j--;
+        if (j >= 0) v[search->stage_class[j]]--;
         return j >= 0;
     }
-    while (j < n && s->layers[j] > 0) j++;
+    while (j < n && search->layers[j] > 0) j++;
     if (j == n) return false;
-    v[s->stage_class[j]]--;
-    for (int32_t k = 1; j == 0 && s->layers[k] == 0; k++) v[s->stage_class[k]]--;
+    v[search->stage_class[j]]--;
+    for (int32_t k = 1; j == 0 && search->layers[k] == 0; k++) v[search->stage_class[k]]--;
     return true;
 }
 
@@ -142,26 +143,26 @@ static void drop_slowest(int32_t *v, int32_t n)
 }
 
 /* Solves v or drops stages from it; true: dropped, to be solved again. */
-static bool solve(luo_mal_search *search, const luo_mal_mix *mix, int32_t *v, luo_mal_pipe *p)
+static bool solve(luo_mal_search *search, const luo_mal_mix *mix, int32_t *v, luo_mal_pipe *pipe)
 {
     const int32_t most = search->in->max_stages;
     int32_t n = 0;
     for (int32_t c = 0; c < mix->ncls; c++) n += v[c];
-    p->lack = search->in->layers;
+    pipe->lack = search->in->layers;
     if (most > 0 && n > most) {
         drop_slowest(v, n - most);
         return true;
     }
     if (n == 0) return false;
     luo_mal_lay_out(search, mix, v);
-    if (!split(search, n, p)) return false;
+    if (!split(search, n, pipe)) return false;
     if (trim(search, n, v)) return true;
     for (int32_t j = 0; j < n; j++) {
         const double t = search->y[j] * (double)search->layers[j];
-        p->o = fmax(p->o, t);
-        p->fill += t;
+        pipe->o = fmax(pipe->o, t);
+        pipe->fill += t;
     }
-    p->stages = n;
+    pipe->stages = n;
     return false;
 }
 
@@ -174,7 +175,7 @@ static uint64_t key_of(const luo_mal_mix *mix, const int32_t *v)
 
 /* Adds a vector that is not there, as its own solution. Returns its id, 0 out of memory. */
 static int32_t add(luo_mal_search *search, luo_mal_mix *mix, const int32_t *v,
-                   const luo_mal_pipe *p)
+                   const luo_mal_pipe *pipe)
 {
     if ((mix->npipes == mix->room && !grow_rows(search, mix)) ||
         (2 * (uint32_t)mix->npipes >= mix->nslots && !grow_slots(search, mix))) {
@@ -183,7 +184,7 @@ static int32_t add(luo_mal_search *search, luo_mal_mix *mix, const int32_t *v,
     }
     const int32_t id = mix->npipes++;
     memcpy(mix->vectors + (size_t)id * (size_t)mix->ncls, v, (size_t)mix->ncls * sizeof *v);
-    mix->pipes[id] = *p;
+    mix->pipes[id] = *pipe;
     mix->pipes[id].key = key_of(mix, v);
     mix->pipes[id].trimmed = id;
     mix->slots[find(mix, mix->pipes[id].key, v)] = id + 1;
@@ -199,14 +200,14 @@ static int32_t pipe_of(luo_mal_search *search, luo_mal_mix *mix, uint64_t key, c
 {
     const size_t row = (size_t)mix->ncls * sizeof *v;
     int32_t id = known(mix, key, v), left = -1;
-    luo_mal_pipe p = {0};
+    luo_mal_pipe pipe = {0};
     if (id >= 0) return id;
     memcpy(search->rest, v, row);
-    while (left < 0 && solve(search, mix, search->rest, &p))
+    while (left < 0 && solve(search, mix, search->rest, &pipe))
         left = known(mix, key_of(mix, search->rest), search->rest);
-    if (left < 0 && memcmp(search->rest, v, row) != 0) left = add(search, mix, search->rest, &p);
-    if (left >= 0) p = mix->pipes[left];
-    id = add(search, mix, v, &p);
+    if (left < 0 && memcmp(search->rest, v, row) != 0) left = add(search, mix, search->rest, &pipe);
+    if (left >= 0) pipe = mix->pipes[left];
+    id = add(search, mix, v, &pipe);
     if (left >= 0) mix->pipes[id].trimmed = mix->pipes[left].trimmed;
     return id;
 }
@@ -232,36 +233,38 @@ int32_t luo_mal_pipe_but(luo_mal_search *search, luo_mal_mix *mix, int32_t id, i
     return pipe_of(search, mix, key, search->vector);
 }
 
-int32_t luo_mal_stages(luo_mal_search *s, const luo_mal_mix *mix, int32_t id)
+int32_t luo_mal_stages(luo_mal_search *search, const luo_mal_mix *mix, int32_t id)
 {
-    luo_mal_pipe p = {0};
-    const int32_t n = luo_mal_lay_out(s, mix, luo_mal_vector(mix, id));
-    split(s, n, &p);
+    luo_mal_pipe pipe = {0};
+    const int32_t n = luo_mal_lay_out(search, mix, luo_mal_vector(mix, id));
+    split(search, n, &pipe);
     return n;
 }
 
 static bool make_rows(luo_mal_search *search, int32_t groups)
 {
-    luo_arena *a = search->arena;
+    luo_arena *arena = search->arena;
     int32_t rows = 1;
     while (search->in->tp >> rows) rows++;
     rows *= search->in->nkinds;
-    search->caps = LUO_NEW_N(a, int64_t *, rows);
-    search->ncaps = LUO_NEW_N(a, int32_t, rows);
-    search->y = LUO_NEW_N(a, double, groups);
-    search->cap = LUO_NEW_N(a, int64_t, groups);
-    search->layers = LUO_NEW_N(a, int64_t, groups);
-    search->stage_class = LUO_NEW_N(a, int32_t, groups);
-    search->vector = LUO_NEW_N(a, int32_t, groups);
-    search->rest = LUO_NEW_N(a, int32_t, groups);
+    search->caps = LUO_NEW_N(arena, int64_t *, rows);
+    search->ncaps = LUO_NEW_N(arena, int32_t, rows);
+    search->y = LUO_NEW_N(arena, double, groups);
+    search->cap = LUO_NEW_N(arena, int64_t, groups);
+    search->layers = LUO_NEW_N(arena, int64_t, groups);
+    search->stage_class = LUO_NEW_N(arena, int32_t, groups);
+    search->vector = LUO_NEW_N(arena, int32_t, groups);
+    search->rest = LUO_NEW_N(arena, int32_t, groups);
     return search->caps && search->ncaps && search->y && search->cap && search->layers &&
            search->stage_class && search->vector && search->rest;
 }
 
-luo_status luo_mal_memo(luo_mal_search *s, luo_err *err)
+luo_status luo_mal_memo(luo_mal_search *search, luo_err *err)
 {
-    if (!make_rows(s, s->in->ndevices)) return luo_err_nomem(err); /* no mix has more groups */
-    for (int32_t i = 0; i < s->nmixes; i++) LUO_TRY(luo_mal_memo_of(s, &s->mixes[i], err));
+    if (!make_rows(search, search->in->ndevices))
+        return luo_err_nomem(err); /* no mix has more groups */
+    for (int32_t i = 0; i < search->nmixes; i++)
+        LUO_TRY(luo_mal_memo_of(search, &search->mixes[i], err));
     return LUO_OK;
 }
 

@@ -48,9 +48,9 @@ luo_status luo_mal_tops(luo_mal_search *search, luo_err *err)
     return LUO_OK;
 }
 
-static double objective(const luo_mal_search *search, const luo_mal_top *t)
+static double objective(const luo_mal_search *search, const luo_mal_top *top)
 {
-    return search->in->rank == LUO_RANK_STEADY ? t->steady : t->filled;
+    return search->in->rank == LUO_RANK_STEADY ? top->steady : top->filled;
 }
 
 double luo_mal_best(const luo_mal_search *search)
@@ -64,83 +64,86 @@ double luo_mal_worst(const luo_mal_search *search)
                                         : objective(search, &search->tops[search->ntops - 1]);
 }
 
-int luo_mal_compare(const luo_mal_search *s, const luo_mal_top *a, const luo_mal_top *b)
+int luo_mal_compare(const luo_mal_search *search, const luo_mal_top *a, const luo_mal_top *b)
 {
-    const bool steady = s->in->rank == LUO_RANK_STEADY;
+    const bool steady = search->in->rank == LUO_RANK_STEADY;
     const double x[] = {steady ? a->steady : a->event, a->filled, a->steady};
     const double y[] = {steady ? b->steady : b->event, b->filled, b->steady};
     for (int i = 0; i < 3; i++)
         if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
     if (a->mix != b->mix) return a->mix->order < b->mix->order ? -1 : 1;
-    for (int32_t i = 0; i < s->dp; i++) {
+    for (int32_t i = 0; i < search->dp; i++) {
         const int order = vector_order(a->mix, a->ids[i], b->ids[i]);
         if (order) return order;
     }
     return 0;
 }
 
-/* Micro-batches of s->spare and its times. */
-static bool judge(luo_mal_search *s)
+/* Micro-batches of search->spare and its times. */
+static bool judge(luo_mal_search *search)
 {
-    luo_mal_top *t = &s->spare;
+    luo_mal_top *top = &search->spare;
     int64_t least = 0;
-    t->steady = t->filled = 0;
-    for (int32_t i = 0; i < s->dp; i++) {
-        const luo_mal_pipe *p = &t->mix->pipes[t->ids[i]];
-        s->o[i] = p->o;
-        s->fill[i] = p->fill;
-        s->least[i] = s->few ? 1 : p->stages;
-        least += s->least[i];
+    top->steady = top->filled = 0;
+    for (int32_t i = 0; i < search->dp; i++) {
+        const luo_mal_pipe *pipe = &top->mix->pipes[top->ids[i]];
+        search->o[i] = pipe->o;
+        search->fill[i] = pipe->fill;
+        search->least[i] = search->few ? 1 : pipe->stages;
+        least += search->least[i];
     }
-    if (least > s->in->micro_batches) {
-        s->crowded = true;
+    if (least > search->in->micro_batches) {
+        search->crowded = true;
         return false;
     }
-    if (luo_plan_split_micro_batches(s->dp, s->o, s->fill, s->in->rank != LUO_RANK_STEADY,
-                                     s->in->micro_batches, s->least, t->m, NULL) != LUO_OK)
+    if (luo_plan_split_micro_batches(search->dp, search->o, search->fill,
+                                     search->in->rank != LUO_RANK_STEADY, search->in->micro_batches,
+                                     search->least, top->m, NULL) != LUO_OK)
         return false;
-    for (int32_t i = 0; i < s->dp; i++) {
-        t->steady = fmax(t->steady, (double)t->m[i] * s->o[i]);
-        t->filled = fmax(t->filled, (double)(t->m[i] - 1) * s->o[i] + s->fill[i]);
+    for (int32_t i = 0; i < search->dp; i++) {
+        top->steady = fmax(top->steady, (double)top->m[i] * search->o[i]);
+        top->filled = fmax(top->filled, (double)(top->m[i] - 1) * search->o[i] + search->fill[i]);
     }
     return true;
 }
 
-/* Puts s->spare where it belongs; what falls off is the next spare. */
-static void insert(luo_mal_search *s)
+/* Puts search->spare where it belongs; what falls off is the next spare. */
+static void insert(luo_mal_search *search)
 {
-    int32_t at = s->ntops;
+    int32_t at = search->ntops;
     int order = 1;
-    while (at > 0 && (order = luo_mal_compare(s, &s->tops[at - 1], &s->spare)) > 0) at--;
-    if ((at > 0 && order == 0) || at == s->most) return;
+    while (at > 0 && (order = luo_mal_compare(search, &search->tops[at - 1], &search->spare)) > 0)
+        at--;
+    if ((at > 0 && order == 0) || at == search->most) return;
     luo_mal_top out;
-    if (s->ntops < s->most) {
-        if (!make_top(s, &out)) {
-            s->nomem = true;
+    if (search->ntops < search->most) {
+        if (!make_top(search, &out)) {
+            search->nomem = true;
             return;
         }
-        s->ntops++;
+        search->ntops++;
     } else {
-        out = s->tops[s->ntops - 1];
+        out = search->tops[search->ntops - 1];
     }
-    memmove(&s->tops[at + 1], &s->tops[at], (size_t)(s->ntops - 1 - at) * sizeof *s->tops);
-    s->tops[at] = s->spare;
-    s->spare = out;
+    memmove(&search->tops[at + 1], &search->tops[at],
+            (size_t)(search->ntops - 1 - at) * sizeof *search->tops);
+    search->tops[at] = search->spare;
+    search->spare = out;
 }
 
 double luo_mal_offer(luo_mal_search *search, luo_mal_mix *mix, const int32_t *ids)
 {
-    luo_mal_top *t = &search->spare;
-    t->mix = mix;
-    t->event = 0;
+    luo_mal_top *top = &search->spare;
+    top->mix = mix;
+    top->event = 0;
     for (int32_t i = 0; i < search->dp; i++) {
         if (mix->pipes[ids[i]].lack) return INFINITY;
-        t->ids[i] = mix->pipes[ids[i]].trimmed;
+        top->ids[i] = mix->pipes[ids[i]].trimmed;
     }
-    luo_mal_sort(mix, t->ids, search->dp);
+    luo_mal_sort(mix, top->ids, search->dp);
     search->count.plans++;
     if (!judge(search)) return INFINITY;
-    const double value = objective(search, t);
+    const double value = objective(search, top);
     insert(search);
     return value;
 }
@@ -167,12 +170,12 @@ static luo_status event_of(luo_mal_search *search, luo_map *map, luo_mal_mix *mi
 static luo_status time_tops(luo_mal_search *search, luo_map *map, luo_mal_mix *mix, luo_err *err)
 {
     for (int32_t k = 0; k < search->ntops; k++) {
-        luo_mal_top *t = &search->tops[k];
-        if (t->mix != mix) continue;
+        luo_mal_top *top = &search->tops[k];
+        if (top->mix != mix) continue;
         for (int32_t i = 0; i < search->dp; i++) {
             double event;
-            LUO_TRY(event_of(search, map, mix, t->ids[i], t->m[i], &event, err));
-            t->event = fmax(t->event, event);
+            LUO_TRY(event_of(search, map, mix, top->ids[i], top->m[i], &event, err));
+            top->event = fmax(top->event, event);
         }
     }
     return LUO_OK;
@@ -188,11 +191,11 @@ luo_status luo_mal_rerank(luo_mal_search *search, luo_err *err)
     }
     luo_map_free(&map);
     for (int32_t i = 1; i < search->ntops; i++) {
-        const luo_mal_top t = search->tops[i];
+        const luo_mal_top top = search->tops[i];
         int32_t at = i;
-        for (; at > 0 && luo_mal_compare(search, &search->tops[at - 1], &t) > 0; at--)
+        for (; at > 0 && luo_mal_compare(search, &search->tops[at - 1], &top) > 0; at--)
             search->tops[at] = search->tops[at - 1];
-        search->tops[at] = t;
+        search->tops[at] = top;
     }
     return st;
 }

@@ -13,23 +13,23 @@ typedef struct sealer {
     int32_t last;  /* of them */
 } sealer;
 
-static bool seal_pipe(sealer *x, const luo_mal_top *t, int32_t i, luo_malleus_pipe *out)
+static bool seal_pipe(sealer *x, const luo_mal_top *top, int32_t i, luo_malleus_pipe *out)
 {
     luo_mal_search *search = x->s;
-    const int32_t n = luo_mal_stages(search, t->mix, t->ids[i]);
+    const int32_t n = luo_mal_stages(search, top->mix, top->ids[i]);
     luo_malleus_stage *stages = LUO_NEW_N(x->arena, luo_malleus_stage, n);
     int64_t lo = 0;
     if (!stages) return false;
     for (int32_t j = 0; j < n; j++) {
         const int32_t c = search->stage_class[j];
-        const luo_malleus_group *group = t->mix->cls[c].members[x->used[c]++];
+        const luo_malleus_group *group = top->mix->cls[c].members[x->used[c]++];
         stages[j] = (luo_malleus_stage){group, lo, lo + search->layers[j], search->cap[j],
                                         search->y[j] * (double)search->layers[j]};
         lo = stages[j].hi;
         for (int32_t k = 0; k < group->size; k++) x->busy[group->devices[k]] = true;
     }
-    const luo_mal_pipe *p = &t->mix->pipes[t->ids[i]];
-    *out = (luo_malleus_pipe){n, stages, t->m[i], p->o, p->fill};
+    const luo_mal_pipe *pipe = &top->mix->pipes[top->ids[i]];
+    *out = (luo_malleus_pipe){n, stages, top->m[i], pipe->o, pipe->fill};
     return true;
 }
 
@@ -46,31 +46,40 @@ static bool seal_standby(sealer *x, luo_malleus_plan *out)
     return true;
 }
 
-static bool seal_plan(sealer *x, const luo_mal_top *t, luo_malleus_plan *out)
+static bool seal_plan(sealer *x, const luo_mal_top *top, luo_malleus_plan *out)
 {
     luo_malleus_pipe *pipes = LUO_NEW_N(x->arena, luo_malleus_pipe, x->s->dp);
     if (!pipes) return false;
-    memset(x->used, 0, (size_t)t->mix->ncls * sizeof *x->used);
+    memset(x->used, 0, (size_t)top->mix->ncls * sizeof *x->used);
     memset(x->busy, 0, (size_t)(x->last + 1) * sizeof *x->busy);
-    *out = (luo_malleus_plan){.npipes = x->s->dp, .pipes = pipes, .steady = t->steady,
-                              .filled = t->filled, .event = t->event};
+    *out = (luo_malleus_plan){.npipes = x->s->dp,
+                              .pipes = pipes,
+                              .steady = top->steady,
+                              .filled = top->filled,
+                              .event = top->event};
     for (int32_t i = 0; i < x->s->dp; i++)
-        if (!seal_pipe(x, t, i, &pipes[i])) return false;
+        if (!seal_pipe(x, top, i, &pipes[i])) return false;
     return seal_standby(x, out);
 }
 
-luo_status luo_mal_seal(luo_arena *arena, luo_mal_search *s, luo_malleus_found *out, luo_err *err)
+luo_status luo_mal_seal(luo_arena *arena, luo_mal_search *search, luo_malleus_found *out,
+                        luo_err *err)
 {
-    sealer x = {.arena = arena, .s = s, .used = LUO_NEW_N(s->arena, int32_t, s->in->ndevices)};
-    for (int32_t i = 0; i < s->in->ndevices; i++)
-        if (s->in->devices[i].device > x.last) x.last = s->in->devices[i].device;
-    x.busy = LUO_NEW_N(s->arena, bool, x.last + 1);
-    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, s->ntops);
+    sealer x = {.arena = arena,
+                .s = search,
+                .used = LUO_NEW_N(search->arena, int32_t, search->in->ndevices)};
+    for (int32_t i = 0; i < search->in->ndevices; i++)
+        if (search->in->devices[i].device > x.last) x.last = search->in->devices[i].device;
+    x.busy = LUO_NEW_N(search->arena, bool, x.last + 1);
+    luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, search->ntops);
     if (!x.used || !x.busy || !plans) return luo_err_nomem(err);
-    for (int32_t k = 0; k < s->ntops; k++)
-        if (!seal_plan(&x, &s->tops[k], &plans[k])) return luo_err_nomem(err);
-    if (s->nomem) return luo_err_nomem(err);
-    *out = (luo_malleus_found){.n = s->ntops, .plans = plans, .dp = s->dp, .few = s->few,
-                               .search = s->count};
+    for (int32_t k = 0; k < search->ntops; k++)
+        if (!seal_plan(&x, &search->tops[k], &plans[k])) return luo_err_nomem(err);
+    if (search->nomem) return luo_err_nomem(err);
+    *out = (luo_malleus_found){.n = search->ntops,
+                               .plans = plans,
+                               .dp = search->dp,
+                               .few = search->few,
+                               .search = search->count};
     return LUO_OK;
 }

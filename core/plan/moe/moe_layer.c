@@ -80,44 +80,45 @@ static luo_moe_part part_of(const luo_op_info *op)
 }
 
 /* The messages of a device one after another, sends beside receives. */
-static luo_status talk_in_messages(const summing *s, const luo_program *p, const luo_instr *in,
-                                   double *seconds)
+static luo_status talk_in_messages(const summing *s, const luo_program *program,
+                                   const luo_instr *in, double *seconds)
 {
-    const luo_slot *slot = &p->slots[in->slot];
+    const luo_slot *slot = &program->slots[in->slot];
     double way[2] = {0, 0}, one;
     for (int32_t k = 0; k < slot->nmessage; k++) {
-        const luo_message *x = &slot->message[k];
-        const int32_t src = x->send ? p->device : x->peer, dst = x->send ? x->peer : p->device;
-        one = luo_cost_p2p_seconds(&s->cost, src, dst, x->bytes, 0);
-        way[x->send] += one;
+        const luo_message *message = &slot->message[k];
+        const int32_t src = message->send ? program->device : message->peer,
+                      dst = message->send ? message->peer : program->device;
+        one = luo_cost_p2p_seconds(&s->cost, src, dst, message->bytes, 0);
+        way[message->send] += one;
     }
     *seconds = way[0] > way[1] ? way[0] : way[1];
     *seconds *= luo_overlap_exposed_factor(s->cost.stack, in);
     return LUO_OK;
 }
 
-static luo_status talk(const summing *s, const luo_program *p, const luo_instr *in,
+static luo_status talk(const summing *s, const luo_program *program, const luo_instr *in,
                        luo_comm_cost *out)
 {
     *out = (luo_comm_cost){0, 0};
-    if (in->kind == LUO_INSTR_P2P) return talk_in_messages(s, p, in, &out->seconds);
+    if (in->kind == LUO_INSTR_P2P) return talk_in_messages(s, program, in, &out->seconds);
     if (in->kind != LUO_INSTR_COLLECTIVE || in->slot < 0) return LUO_OK;
-    const luo_group *group = &s->set->groups[p->slots[in->slot].group];
+    const luo_group *group = &s->set->groups[program->slots[in->slot].group];
     out->seconds = luo_cost_group_seconds(&s->cost, in->coll, group->dev, group->n, in->bytes, 0);
     out->seconds *= luo_overlap_exposed_factor(s->cost.stack, in);
     out->loss = luo_cost_overlap_loss(&s->cost, group->dev, group->n);
     return LUO_OK;
 }
 
-static luo_status add_device(const summing *s, const luo_program *p, luo_moe_layer *out)
+static luo_status add_device(const summing *s, const luo_program *program, luo_moe_layer *out)
 {
-    const luo_role *role = &s->set->roles[p->role];
+    const luo_role *role = &s->set->roles[program->role];
     luo_comm_cost *comm = LUO_NEW_N(s->arena, luo_comm_cost, role->ninstr);
     double *seconds = LUO_NEW_N(s->arena, double, role->ninstr);
     double sum[2][LUO_MOE_PARTS] = {{0}, {0}};
     if (!comm || !seconds) return luo_err_nomem(s->err);
-    for (int32_t i = 0; i < role->ninstr; i++) LUO_TRY(talk(s, p, &role->instr[i], &comm[i]));
-    LUO_TRY(luo_cost_role(s->arena, &s->cost, p->device, role, comm, seconds, s->err));
+    for (int32_t i = 0; i < role->ninstr; i++) LUO_TRY(talk(s, program, &role->instr[i], &comm[i]));
+    LUO_TRY(luo_cost_role(s->arena, &s->cost, program->device, role, comm, seconds, s->err));
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
         const luo_moe_part part = part_of(&s->set->ops[in->op]);

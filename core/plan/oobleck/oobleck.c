@@ -203,7 +203,7 @@ static void choose(const work *w, int32_t pipes, int32_t *size)
     assert(at == w->n);
 }
 
-static luo_status make_work(luo_arena *a, const luo_oobleck_in *in, work *out, luo_err *err)
+static luo_status make_work(luo_arena *arena, const luo_oobleck_in *in, work *out, luo_err *err)
 {
     work w = {.in = in, .n = in->nnodes};
     assert(in->nnodes >= 1 && in->least_pipelines >= 1);
@@ -212,12 +212,12 @@ static luo_status make_work(luo_arena *a, const luo_oobleck_in *in, work *out, l
             if (k > w.most) w.most = k;
     const int64_t groups = in->first[w.n];
     w.few = groups > in->micro_batches;
-    w.at = LUO_NEW_N(a, template, (int64_t)w.n * w.most);
-    w.within = LUO_NEW_N(a, int64_t, (int64_t)w.n * w.most);
-    w.y = LUO_NEW_N(a, double, groups);
-    w.cap = LUO_NEW_N(a, int64_t, groups);
-    w.layers = LUO_NEW_N(a, int64_t, groups);
-    w.best = LUO_NEW_N(a, int64_t, (int64_t)(w.n < 2 ? 2 : w.n) * (w.n + 1));
+    w.at = LUO_NEW_N(arena, template, (int64_t)w.n * w.most);
+    w.within = LUO_NEW_N(arena, int64_t, (int64_t)w.n * w.most);
+    w.y = LUO_NEW_N(arena, double, groups);
+    w.cap = LUO_NEW_N(arena, int64_t, groups);
+    w.layers = LUO_NEW_N(arena, int64_t, groups);
+    w.best = LUO_NEW_N(arena, int64_t, (int64_t)(w.n < 2 ? 2 : w.n) * (w.n + 1));
     if ((w.most && (!w.at || !w.within)) || !w.y || !w.cap || !w.layers || !w.best)
         return luo_err_nomem(err);
     *out = w;
@@ -225,13 +225,13 @@ static luo_status make_work(luo_arena *a, const luo_oobleck_in *in, work *out, l
 }
 
 static luo_status make_pipes(luo_arena *arena, luo_arena *scratch, work *w, const int32_t *size,
-                             luo_oobleck_plan *p, luo_err *err)
+                             luo_oobleck_plan *plan, luo_err *err)
 {
-    luo_pipe_time *time = LUO_NEW_N(scratch, luo_pipe_time, p->npipes);
-    int64_t *m = LUO_NEW_N(scratch, int64_t, p->npipes);
-    p->pipes = LUO_NEW_N(arena, luo_oobleck_pipe, p->npipes);
-    if (!time || !m || !p->pipes) return luo_err_nomem(err);
-    for (int32_t i = 0, at = 0; i < p->npipes; at += size[i++]) {
+    luo_pipe_time *time = LUO_NEW_N(scratch, luo_pipe_time, plan->npipes);
+    int64_t *m = LUO_NEW_N(scratch, int64_t, plan->npipes);
+    plan->pipes = LUO_NEW_N(arena, luo_oobleck_pipe, plan->npipes);
+    if (!time || !m || !plan->pipes) return luo_err_nomem(err);
+    for (int32_t i = 0, at = 0; i < plan->npipes; at += size[i++]) {
         const int32_t S = groups_of(w->in, at, size[i]);
         double *t = LUO_NEW_N(scratch, double, S);
         int64_t *layers = LUO_NEW_N(arena, int64_t, S);
@@ -240,11 +240,11 @@ static luo_status make_pipes(luo_arena *arena, luo_arena *scratch, work *w, cons
         memcpy(layers, w->layers, (size_t)S * sizeof *layers);
         for (int32_t s = 0; s < S; s++) t[s] = w->y[s] * (double)layers[s];
         time[i] = (luo_pipe_time){.stages = S, .t = t};
-        p->pipes[i] = (luo_oobleck_pipe){at, size[i], w->in->first[at], S, layers, 0};
+        plan->pipes[i] = (luo_oobleck_pipe){at, size[i], w->in->first[at], S, layers, 0};
     }
-    LUO_TRY(luo_replan_rebalance(scratch, time, p->npipes, w->in->micro_batches,
-                                 w->in->full_recompute, m, &p->event, err));
-    for (int32_t i = 0; i < p->npipes; i++) p->pipes[i].micro_batches = m[i];
+    LUO_TRY(luo_replan_rebalance(scratch, time, plan->npipes, w->in->micro_batches,
+                                 w->in->full_recompute, m, &plan->event, err));
+    for (int32_t i = 0; i < plan->npipes; i++) plan->pipes[i].micro_batches = m[i];
     return LUO_OK;
 }
 
@@ -253,7 +253,7 @@ luo_status luo_oobleck(luo_arena *arena, const luo_oobleck_in *in, luo_oobleck_p
 {
     luo_status st = LUO_OK;
     luo_arena *scratch = luo_arena_new(0);
-    luo_oobleck_plan p = {0};
+    luo_oobleck_plan plan = {0};
     work w = {0};
     double T = INFINITY;
     int32_t *size = NULL;
@@ -269,15 +269,15 @@ luo_status luo_oobleck(luo_arena *arena, const luo_oobleck_in *in, luo_oobleck_p
                          (long long)in->layers, in->nnodes);
         goto out;
     }
-    p.npipes = fewest(&w, T);
-    size = LUO_NEW_N(scratch, int32_t, p.npipes);
+    plan.npipes = fewest(&w, T);
+    size = LUO_NEW_N(scratch, int32_t, plan.npipes);
     if (!size) {
         st = luo_err_nomem(err);
         goto out;
     }
-    choose(&w, p.npipes, size);
-    LUO_TRY_OUT(make_pipes(arena, scratch, &w, size, &p, err));
-    *out = p;
+    choose(&w, plan.npipes, size);
+    LUO_TRY_OUT(make_pipes(arena, scratch, &w, size, &plan, err));
+    *out = plan;
 out:
     luo_arena_free(scratch);
     return st;

@@ -7,17 +7,17 @@
 
 /* An event simulation on cut-off transfers takes forward a third of a stage's time, a quarter with
  * full recompute (docs/architecture/schedules.md#orders). */
-static luo_status pipe_time(luo_arena *scratch, const luo_pipe_time *p, bool full, double *out,
+static luo_status pipe_time(luo_arena *scratch, const luo_pipe_time *time, bool full, double *out,
                             luo_err *err)
 {
-    double *f = LUO_NEW_N(scratch, double, 2 * p->stages);
+    double *f = LUO_NEW_N(scratch, double, 2 * time->stages);
     if (!f) return luo_err_nomem(err);
-    for (int32_t j = 0; j < p->stages; j++) {
-        f[j] = p->t[j] / (full ? 4 : 3);
-        f[p->stages + j] = p->t[j] - f[j];
+    for (int32_t j = 0; j < time->stages; j++) {
+        f[j] = time->t[j] / (full ? 4 : 3);
+        f[time->stages + j] = time->t[j] - f[j];
     }
-    return luo_sched_makespan(scratch, LUO_SCHED_1F1B, p->stages, (int32_t)p->micro_batches, 1, f,
-                              f + p->stages, NULL, NULL, false, out, err);
+    return luo_sched_makespan(scratch, LUO_SCHED_1F1B, time->stages, (int32_t)time->micro_batches,
+                              1, f, f + time->stages, NULL, NULL, false, out, err);
 }
 
 static bool same(const luo_pipe_time *a, const luo_pipe_time *b)

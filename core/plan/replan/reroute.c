@@ -85,28 +85,28 @@ static luo_status fill_stage(luo_arena *arena, const luo_plan *plan, int32_t s, 
     return LUO_OK;
 }
 
-luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *p, const luo_plan **out,
+luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *plan, const luo_plan **out,
                                 luo_err *err)
 {
-    *out = p;
-    if (!luo_plan_is_rerouted(p)) return LUO_OK;
+    *out = plan;
+    if (!luo_plan_is_rerouted(plan)) return LUO_OK;
     luo_plan *to = LUO_NEW(arena, luo_plan);
-    luo_pipeline *pipes = LUO_NEW_N(arena, luo_pipeline, p->npipelines);
+    luo_pipeline *pipes = LUO_NEW_N(arena, luo_pipeline, plan->npipelines);
     if (!to || !pipes) return luo_err_nomem(err);
-    int32_t next = p->devices;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    int32_t next = plan->devices;
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         luo_stage *st = LUO_NEW_N(arena, luo_stage, pl->nstages);
         if (!st) return luo_err_nomem(err);
         memcpy(st, pl->stages, (size_t)pl->nstages * sizeof *st);
         for (int32_t s = 0; s < pl->nstages; s++)
-            if (st[s].nreroute) LUO_TRY(fill_stage(arena, p, s, &st[s], &next, err));
+            if (st[s].nreroute) LUO_TRY(fill_stage(arena, plan, s, &st[s], &next, err));
         pipes[i] = *pl;
         pipes[i].stages = st;
     }
-    *to = *p;
+    *to = *plan;
     to->pipelines = pipes;
-    to->first_absent = p->devices;
+    to->first_absent = plan->devices;
     *out = to;
     return LUO_OK;
 }
@@ -126,23 +126,23 @@ static int32_t taken(const luo_plan *plan, int32_t j, int32_t s)
     return n;
 }
 
-luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan **out,
+luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *plan, const luo_plan **out,
                            luo_err *err)
 {
-    *out = p;
-    if (!luo_plan_is_rerouted(p)) return LUO_OK;
+    *out = plan;
+    if (!luo_plan_is_rerouted(plan)) return LUO_OK;
     luo_plan *to = LUO_NEW(arena, luo_plan);
-    luo_pipeline *pipes = LUO_NEW_N(arena, luo_pipeline, p->npipelines);
+    luo_pipeline *pipes = LUO_NEW_N(arena, luo_pipeline, plan->npipelines);
     if (!to || !pipes) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         luo_stage *st = LUO_NEW_N(arena, luo_stage, pl->nstages);
         int32_t most = 0;
         if (!st) return luo_err_nomem(err);
         for (int32_t s = 0; s < pl->nstages; s++) {
-            const int32_t more = taken(p, i, s);
+            const int32_t more = taken(plan, i, s);
             st[s] = pl->stages[s];
-            if (st[s].nreroute) st[s] = p->pipelines[st[s].reroute[0].pipeline].stages[s];
+            if (st[s].nreroute) st[s] = plan->pipelines[st[s].reroute[0].pipeline].stages[s];
             if (more > most) most = more;
         }
         pipes[i] = *pl;
@@ -150,7 +150,7 @@ luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan *
         pipes[i].micro_batches += most;
         pipes[i].micro_batch_tokens = NULL;
     }
-    *to = *p;
+    *to = *plan;
     to->pipelines = pipes;
     *out = to;
     return LUO_OK;
@@ -239,12 +239,12 @@ static luo_status deal(dealer *d, int32_t i, int32_t s, luo_stage *st)
         d->load[to]++;
         d->part[to]++;
     }
-    luo_reroute *r = LUO_NEW_N(d->arena, luo_reroute, plan->npipelines);
-    if (!r) return luo_err_nomem(d->err);
+    luo_reroute *reroute = LUO_NEW_N(d->arena, luo_reroute, plan->npipelines);
+    if (!reroute) return luo_err_nomem(d->err);
     st->nreroute = 0;
     for (int32_t j = 0; j < plan->npipelines; j++)
-        if (d->part[j]) r[st->nreroute++] = (luo_reroute){j, d->part[j]};
-    st->reroute = r;
+        if (d->part[j]) reroute[st->nreroute++] = (luo_reroute){j, d->part[j]};
+    st->reroute = reroute;
     st->ndev = 0;
     st->dev = NULL;
     st->shares = NULL;

@@ -30,11 +30,11 @@ void luo_plan_find_number(const luo_plan *plan, int32_t pipeline, int32_t number
                           int32_t *of_pipeline, int32_t *micro_batch);
 
 /* The plan with a device for every place of the lost stages, as many as the first peer has there:
- * ids from first_absent = p->devices on, which no cluster has. The compiler annotates with them
- * and puts peers in their place, or leaves them out. p itself when nothing is lost.
+ * ids from first_absent = plan->devices on, which no cluster has. The compiler annotates with them
+ * and puts peers in their place, or leaves them out. plan itself when nothing is lost.
  * Pre: luo_plan_check passed. Errors: LUO_EINPUT too many devices; LUO_ENOMEM. Owner: arena, parts
  * are p's. */
-luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *p, const luo_plan **out,
+luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *plan, const luo_plan **out,
                                 luo_err *err);
 
 /* The plan `base` on the devices that are there: stages of which a device is not usable are lost as
@@ -46,9 +46,10 @@ luo_status luo_plan_reroute(luo_arena *arena, const luo_plan *base, const bool *
                             const luo_plan **out, luo_err *err);
 
 /* For closed forms, which know pipelines that share nothing: lost stages are those of their first
- * peers, and a pipeline runs as many micro-batches as the stage of it that runs the most. p itself
- * when nothing is lost. Not to be compiled. Errors: LUO_ENOMEM. Owner: arena, parts are p's. */
-luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan **out,
+ * peers, and a pipeline runs as many micro-batches as the stage of it that runs the most. plan
+ * itself when nothing is lost. Not to be compiled. Errors: LUO_ENOMEM. Owner: arena, parts are p's.
+ */
+luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *plan, const luo_plan **out,
                            luo_err *err);
 
 /* What keeps a plan from being rerouted whatever is lost: its schedule, ZeRO-2 and 3, context

@@ -20,11 +20,16 @@ typedef struct work {
     int64_t *cap, *layers;
 } work;
 
-static luo_status make_work(luo_arena *a, const luo_restart_in *in, work *out, luo_err *err)
+static luo_status make_work(luo_arena *arena, const luo_restart_in *in, work *out, luo_err *err)
 {
     const int32_t n = in->ngroups;
-    work w = {in, LUO_NEW_N(a, int32_t, n), LUO_NEW_N(a, int32_t, n), LUO_NEW_N(a, double, n),
-              LUO_NEW_N(a, double, n), LUO_NEW_N(a, int64_t, n), LUO_NEW_N(a, int64_t, n)};
+    work w = {in,
+              LUO_NEW_N(arena, int32_t, n),
+              LUO_NEW_N(arena, int32_t, n),
+              LUO_NEW_N(arena, double, n),
+              LUO_NEW_N(arena, double, n),
+              LUO_NEW_N(arena, int64_t, n),
+              LUO_NEW_N(arena, int64_t, n)};
     if (!w.fast || !w.group || !w.y || !w.t || !w.cap || !w.layers) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) { /* stable insertion: equal groups keep their order */
         int32_t at = i;
@@ -78,19 +83,19 @@ static int by_least(const void *a, const void *b)
     return (x->pipelines > y->pipelines) - (x->pipelines < y->pipelines);
 }
 
-static luo_status list_shapes(luo_arena *a, work *w, shape **out, int32_t *n, luo_err *err)
+static luo_status list_shapes(luo_arena *arena, work *w, shape **out, int32_t *n, luo_err *err)
 {
     const int32_t G = w->in->ngroups;
     int64_t most = 0;
     *n = 0;
     for (int32_t dp = 1; dp <= G; dp++) most += G / dp;
-    *out = LUO_NEW_N(a, shape, most);
+    *out = LUO_NEW_N(arena, shape, most);
     if (!*out) return luo_err_nomem(err);
     for (int32_t dp = 1; dp <= G; dp++)
         for (int32_t pp = 1; dp * pp <= G && pp <= w->in->layers; pp++) {
             double o = 0;
             bool fits = false;
-            if (allowed(w->in, dp, pp)) LUO_TRY(fill_shape(a, w, dp, pp, &fits, err));
+            if (allowed(w->in, dp, pp)) LUO_TRY(fill_shape(arena, w, dp, pp, &fits, err));
             if (!fits) continue;
             for (int32_t s = 0; s < pp; s++) o = fmax(o, w->t[s]);
             (*out)[(*n)++] = (shape){dp, pp, o * (double)(w->in->micro_batches / dp)};
@@ -121,8 +126,8 @@ static luo_status find_best(luo_arena *scratch, work *w, const shape *at, int32_
         bool fits; /* as it did in the list */
         if (*n == most && at[i].least > best[*n - 1].event) break;
         LUO_TRY(fill_shape(scratch, w, at[i].pipelines, at[i].stages, &fits, err));
-        const luo_pipe_time p = {at[i].stages, w->t, w->in->micro_batches / at[i].pipelines};
-        LUO_TRY(luo_replan_event_time(scratch, &p, 1, w->in->full_recompute, &x.event, err));
+        const luo_pipe_time time = {at[i].stages, w->t, w->in->micro_batches / at[i].pipelines};
+        LUO_TRY(luo_replan_event_time(scratch, &time, 1, w->in->full_recompute, &x.event, err));
         int32_t place = *n;
         while (place > 0 && before(&x, &best[place - 1])) place--;
         if (place == most) continue;

@@ -108,57 +108,59 @@ typedef struct course {
 } course;
 
 /* A turn that was played beside gathers is taken over as it was. */
-static void keep_turn(const course *run, int32_t stage, const luo_task *t, luo_turn *x)
+static void keep_turn(const course *run, int32_t stage, const luo_task *task, luo_turn *turn)
 {
-    const step_pipe *p = run->pipe;
-    step_stage *s = &p->stage[stage];
+    const step_pipe *pipe = run->pipe;
+    step_stage *s = &pipe->stage[stage];
     step_turn *kept = &s->turns[s->nturns];
-    const bool back = t->phase != LUO_TASK_F;
-    const int32_t link = back ? (stage + p->n - 1) % p->n : stage;
-    const double sent = back ? p->back[link] : p->transfer[link];
-    *step_place(s, t, run->w->plan->chunks, run->m) = s->nturns++;
-    kept->task = *t;
+    const bool back = task->phase != LUO_TASK_F;
+    const int32_t link = back ? (stage + pipe->n - 1) % pipe->n : stage;
+    const double sent = back ? pipe->back[link] : pipe->transfer[link];
+    *step_place(s, task, run->w->plan->chunks, run->m) = s->nturns++;
+    kept->task = *task;
     if (kept->done > 0) {
-        x->start = kept->began;
-        x->free = kept->done;
-        x->end = kept->there > 0 ? kept->there - sent : kept->done;
+        turn->start = kept->began;
+        turn->free = kept->done;
+        turn->end = kept->there > 0 ? kept->there - sent : kept->done;
     }
-    kept->start = x->start;
-    kept->end = x->free;
+    kept->start = turn->start;
+    kept->end = turn->free;
 }
 
-static void turn(void *ctx, int32_t stage, const luo_task *t, luo_turn *x)
+static void turn(void *ctx, int32_t stage, const luo_task *task, luo_turn *x)
 {
     const course *run = ctx;
     step_stage *s = &run->pipe->stage[stage];
-    const step_chunk *c = &s->chunk[t->chunk];
-    const bool back = t->phase != LUO_TASK_F;
-    const step_beats *beats = back ? &c->backward_beats : &c->forward_beats;
+    const step_chunk *chunk = &s->chunk[task->chunk];
+    const bool back = task->phase != LUO_TASK_F;
+    const step_beats *beats = back ? &chunk->backward_beats : &chunk->forward_beats;
     if (beats->n > 0) {
         step_play(run->w, s, beats, x);
         return;
     }
-    const double seconds = t->phase == LUO_TASK_BW ? c->weight : back ? c->backward : c->forward;
-    const bool first = !back && t->micro_batch == 0;
-    x->end = first ? step_first(run->w, s, c, x->start) : x->start + seconds;
+    const double seconds = task->phase == LUO_TASK_BW ? chunk->weight
+                           : back                     ? chunk->backward
+                                                      : chunk->forward;
+    const bool first = !back && task->micro_batch == 0;
+    x->end = first ? step_first(run->w, s, chunk, x->start) : x->start + seconds;
     x->free = x->end;
-    if (s->turns) keep_turn(run, stage, t, x);
+    if (s->turns) keep_turn(run, stage, task, x);
     s->worked = x->free;
 }
 
-static void finish(const stepper *w, step_pipe *p, int32_t m, const double *last, double *ideal)
+static void finish(const stepper *w, step_pipe *pipe, int32_t m, const double *last, double *ideal)
 {
     const bool splits = luo_sched_splits(w->plan->schedule);
-    for (int32_t k = 0; k < p->n; k++) {
-        step_stage *s = &p->stage[k];
+    for (int32_t k = 0; k < pipe->n; k++) {
+        step_stage *stage = &pipe->stage[k];
         double both = 0;
-        for (int32_t c = 0; c < s->at->nlayers; c++) {
-            step_chunk *x = &s->chunk[c];
-            x->last = last[c * p->n + k];
-            s->end = fmax(s->end, x->last + (splits ? x->weight : x->backward));
-            both += x->forward + x->backward + x->weight;
+        for (int32_t c = 0; c < stage->at->nlayers; c++) {
+            step_chunk *chunk = &stage->chunk[c];
+            chunk->last = last[c * pipe->n + k];
+            stage->end = fmax(stage->end, chunk->last + (splits ? chunk->weight : chunk->backward));
+            both += chunk->forward + chunk->backward + chunk->weight;
         }
-        if (step_has_copies(w)) s->end = s->worked;
+        if (step_has_copies(w)) stage->end = stage->worked;
         *ideal = fmax(*ideal, both * m);
     }
 }
@@ -168,10 +170,10 @@ static luo_status open_turns(const stepper *w, int32_t i)
 {
     const int64_t each = (int64_t)w->plan->chunks * w->plan->pipelines[i].micro_batches;
     for (int32_t k = 0; k < w->pipe[i].n; k++) {
-        step_stage *s = &w->pipe[i].stage[k];
-        s->turns = LUO_NEW_N(w->scratch, step_turn, each * luo_sched_phases(w->plan->schedule));
-        s->place = LUO_NEW_N(w->scratch, int32_t, each * (LUO_TASK_BW + 1));
-        if (!s->turns || !s->place) return luo_err_nomem(w->err);
+        step_stage *stage = &w->pipe[i].stage[k];
+        stage->turns = LUO_NEW_N(w->scratch, step_turn, each * luo_sched_phases(w->plan->schedule));
+        stage->place = LUO_NEW_N(w->scratch, int32_t, each * (LUO_TASK_BW + 1));
+        if (!stage->turns || !stage->place) return luo_err_nomem(w->err);
     }
     return LUO_OK;
 }
@@ -179,24 +181,24 @@ static luo_status open_turns(const stepper *w, int32_t i)
 static luo_status run_course(stepper *w, int32_t i, luo_step_cost *out)
 {
     const luo_plan *plan = w->plan;
-    step_pipe *p = &w->pipe[i];
+    step_pipe *pipe = &w->pipe[i];
     const int32_t m = plan->pipelines[i].micro_batches;
     const size_t mark = luo_arena_mark(w->scratch);
-    course c = {w, p, m};
-    double *last = LUO_NEW_N(w->scratch, double, p->n * plan->chunks), makespan = 0;
+    course c = {w, pipe, m};
+    double *last = LUO_NEW_N(w->scratch, double, pipe->n * plan->chunks), makespan = 0;
     if (!last) return luo_err_nomem(w->err);
     const luo_course x = {.kind = plan->schedule,
-                          .S = p->n,
+                          .S = pipe->n,
                           .m = m,
                           .v = plan->chunks,
-                          .transfer = p->n > 1 ? p->transfer : NULL,
-                          .back = p->back,
+                          .transfer = pipe->n > 1 ? pipe->transfer : NULL,
+                          .back = pipe->back,
                           .blocking = w->in->stack->p2p_blocking,
                           .turn = turn,
                           .ctx = &c,
                           .last = last};
     LUO_TRY(luo_sched_course(w->scratch, &x, &makespan, w->err));
-    finish(w, p, m, last, &out->ideal);
+    finish(w, pipe, m, last, &out->ideal);
     out->pipeline = fmax(out->pipeline, makespan);
     luo_arena_reset(w->scratch, mark);
     return LUO_OK;
@@ -267,9 +269,10 @@ static bool sends_slowly(const stepper *w)
 {
     for (int32_t i = 0; i < w->plan->npipelines; i++)
         for (int32_t k = 0; k < w->pipe[i].n; k++) {
-            const step_pipe *p = &w->pipe[i];
-            const step_chunk *c = &p->stage[k].chunk[0];
-            if (p->transfer[k] + p->back[k] > SLOW * (c->forward + c->backward + c->weight))
+            const step_pipe *pipe = &w->pipe[i];
+            const step_chunk *chunk = &pipe->stage[k].chunk[0];
+            if (pipe->transfer[k] + pipe->back[k] >
+                SLOW * (chunk->forward + chunk->backward + chunk->weight))
                 return true;
         }
     return false;

@@ -29,9 +29,9 @@ static const step_pipe *pipe_of(const beside *x)
     return &x->w->pipe[x->pipeline];
 }
 
-static bool is_back(const luo_task *t)
+static bool is_back(const luo_task *task)
 {
-    return t->phase != LUO_TASK_F;
+    return task->phase != LUO_TASK_F;
 }
 
 /* ---- tasks ---- */
@@ -45,23 +45,23 @@ static luo_status put_call_before(const beside *x, const step_call *call, int32_
 
 /* A first forward ends when all weights have come that it reads; without overlap of the gathers it
  * begins when the stage has all of its own. */
-static luo_status wait_for_weights(const beside *x, const step_stage *s, const step_chunk *c,
-                                   int32_t begin, int32_t end)
+static luo_status wait_for_weights(const beside *x, const step_stage *stage,
+                                   const step_chunk *chunk, int32_t begin, int32_t end)
 {
     const stepper *w = x->w;
     const bool overlap = w->in->stack->dp_overlap;
     const int32_t part = overlap ? end : begin;
-    for (int32_t k = 0; k < c->nruns; k++) {
-        const step_run *r = &w->run[c->first_run + k];
-        const int32_t n = step_reads(w, r, s, c, w->room);
+    for (int32_t k = 0; k < chunk->nruns; k++) {
+        const step_run *run = &w->run[chunk->first_run + k];
+        const int32_t n = step_reads(w, run, stage, chunk, w->room);
         for (int32_t i = 0; i < n; i++)
-            LUO_TRY(put_call_before(x, &w->calls[r->brought_by[i]], part,
-                                    overlap ? c->forward - w->room[i].at : 0));
+            LUO_TRY(put_call_before(x, &w->calls[run->brought_by[i]], part,
+                                    overlap ? chunk->forward - w->room[i].at : 0));
     }
-    for (int32_t i = 0; i < w->ncalls && c->head; i++)
+    for (int32_t i = 0; i < w->ncalls && chunk->head; i++)
         if (w->calls[i].run == w->nruns)
             LUO_TRY(put_call_before(x, &w->calls[i], part,
-                                    overlap ? s->head.forward - s->head.read : 0));
+                                    overlap ? stage->head.forward - stage->head.read : 0));
     return LUO_OK;
 }
 
@@ -70,7 +70,7 @@ static luo_status add_task(beside *x, int32_t s, int32_t k)
 {
     step_stage *stage = &pipe_of(x)->stage[s];
     step_turn *turn = &stage->turns[k];
-    const step_chunk *c = &stage->chunk[turn->task.chunk];
+    const step_chunk *chunk = &stage->chunk[turn->task.chunk];
     const bool first =
         x->gathers && x->w->plan->zero >= 1 && !is_back(&turn->task) && turn->task.micro_batch == 0;
     const int32_t at = k - x->lo[s];
@@ -79,32 +79,32 @@ static luo_status add_task(beside *x, int32_t s, int32_t k)
     x->ends[s][at] = x->player->nparts;
     LUO_TRY(step_add_part(x->player, &moment, 0, 0, x->gathers ? &turn->done : &stage->end));
     LUO_TRY(step_put_before(x->player, x->begins[s][at], x->ends[s][at],
-                            first ? c->forward : turn->end - turn->start));
+                            first ? chunk->forward : turn->end - turn->start));
     if (at > 0)
         LUO_TRY(step_put_before(x->player, x->ends[s][at - 1], x->begins[s][at], 0));
     else if (!x->gathers)
         x->player->parts[x->begins[s][at]].date = turn->start;
-    return first ? wait_for_weights(x, stage, c, x->begins[s][at], x->ends[s][at]) : LUO_OK;
+    return first ? wait_for_weights(x, stage, chunk, x->begins[s][at], x->ends[s][at]) : LUO_OK;
 }
 
 /* ---- messages ---- */
 
 /* Who gets the result of a task; false: nobody, or the stage itself. */
-static bool find_receiver(const beside *x, int32_t s, const luo_task *t, int32_t *to,
+static bool find_receiver(const beside *x, int32_t s, const luo_task *task, int32_t *to,
                           luo_task *next)
 {
-    const int32_t S = pipe_of(x)->n, here = t->chunk * S + s;
-    const int32_t there = here + (is_back(t) ? -1 : 1);
-    if (t->phase == LUO_TASK_BW || there < 0 || there >= S * x->w->plan->chunks) return false;
+    const int32_t S = pipe_of(x)->n, here = task->chunk * S + s;
+    const int32_t there = here + (is_back(task) ? -1 : 1);
+    if (task->phase == LUO_TASK_BW || there < 0 || there >= S * x->w->plan->chunks) return false;
     *to = there % S;
-    *next = (luo_task){t->phase, t->micro_batch, there / S};
+    *next = (luo_task){task->phase, task->micro_batch, there / S};
     return true;
 }
 
-static int32_t place_of(const beside *x, int32_t s, const luo_task *t)
+static int32_t place_of(const beside *x, int32_t s, const luo_task *task)
 {
     const int32_t m = x->w->plan->pipelines[x->pipeline].micro_batches;
-    return *step_place(&pipe_of(x)->stage[s], t, x->w->plan->chunks, m);
+    return *step_place(&pipe_of(x)->stage[s], task, x->w->plan->chunks, m);
 }
 
 /* Messages of a direction follow each other. */
@@ -150,16 +150,16 @@ static void take_result(const beside *x, int32_t s, int32_t k)
 
 static luo_status open_pipeline(beside *x, double date)
 {
-    const step_pipe *p = pipe_of(x);
+    const step_pipe *pipe = pipe_of(x);
     luo_arena *scratch = x->w->scratch;
-    x->lo = LUO_NEW_N(scratch, int32_t, p->n);
-    x->hi = LUO_NEW_N(scratch, int32_t, p->n);
-    x->begins = LUO_NEW_N(scratch, int32_t *, p->n);
-    x->ends = LUO_NEW_N(scratch, int32_t *, p->n);
-    x->sent = LUO_NEW_N(scratch, sent, 2 * (int64_t)p->n);
+    x->lo = LUO_NEW_N(scratch, int32_t, pipe->n);
+    x->hi = LUO_NEW_N(scratch, int32_t, pipe->n);
+    x->begins = LUO_NEW_N(scratch, int32_t *, pipe->n);
+    x->ends = LUO_NEW_N(scratch, int32_t *, pipe->n);
+    x->sent = LUO_NEW_N(scratch, sent, 2 * (int64_t)pipe->n);
     if (!x->lo || !x->hi || !x->begins || !x->ends || !x->sent) return luo_err_nomem(x->w->err);
-    for (int32_t s = 0; s < p->n; s++) {
-        const step_stage *stage = &p->stage[s];
+    for (int32_t s = 0; s < pipe->n; s++) {
+        const step_stage *stage = &pipe->stage[s];
         x->sent[2 * s].first = x->sent[2 * s + 1].first = -1;
         x->hi[s] = stage->nturns;
         while (x->gathers && x->hi[s] > 0 && stage->turns[x->hi[s] - 1].start > date) x->hi[s]--;
@@ -198,19 +198,20 @@ static luo_status wait_for_gradients(const beside *x, int32_t ncalls)
     const stepper *w = x->w;
     const luo_task_phase phase = luo_sched_splits(w->plan->schedule) ? LUO_TASK_BW : LUO_TASK_B;
     for (int32_t i = 0; i < ncalls; i++) {
-        const step_call *c = &w->calls[i];
-        const step_run *r = &w->run[c->run == w->nruns ? 0 : c->run];
-        const int32_t s = r->stage[x->pipeline];
+        const step_call *call = &w->calls[i];
+        const step_run *run = &w->run[call->run == w->nruns ? 0 : call->run];
+        const int32_t s = run->stage[x->pipeline];
         const luo_task last = {phase, w->plan->pipelines[x->pipeline].micro_batches - 1,
-                               r->chunk[x->pipeline]};
+                               run->chunk[x->pipeline]};
         const int32_t k = place_of(x, s, &last);
         if (k < x->lo[s]) continue;
         const int32_t begins = x->begins[s][k - x->lo[s]],
                       ends = x->ends[s][x->hi[s] - 1 - x->lo[s]];
-        for (int32_t slice = 0; slice < w->run[c->run].widest; slice++) {
-            LUO_TRY(step_put_before(x->player, begins, c->part + slice, c->after[x->pipeline]));
+        for (int32_t slice = 0; slice < w->run[call->run].widest; slice++) {
+            LUO_TRY(
+                step_put_before(x->player, begins, call->part + slice, call->after[x->pipeline]));
             if (!w->in->stack->dp_overlap)
-                LUO_TRY(step_put_before(x->player, ends, c->part + slice, 0));
+                LUO_TRY(step_put_before(x->player, ends, call->part + slice, 0));
         }
     }
     return LUO_OK;

@@ -20,32 +20,35 @@ static void cut_at(bool *cut, const luo_plan *plan)
 
 /* The stage of a pipeline that has layer lo first, or has it, and its chunk; empty chunks have
  * none. */
-static void find_stage(const stepper *w, step_run *r, int32_t pipeline)
+static void find_stage(const stepper *w, step_run *run, int32_t pipeline)
 {
-    const step_pipe *p = &w->pipe[pipeline];
-    for (int32_t s = 0; s < p->n; s++)
-        for (int32_t c = 0; c < p->stage[s].at->nlayers; c++) {
-            step_chunk *x = &p->stage[s].chunk[c];
-            if (r->lo < x->lo || r->lo >= x->hi) continue;
-            r->stage[pipeline] = s;
-            r->chunk[pipeline] = c;
-            if (p->stage[s].shape.tp > r->widest) r->widest = p->stage[s].shape.tp;
+    const step_pipe *pipe = &w->pipe[pipeline];
+    for (int32_t s = 0; s < pipe->n; s++)
+        for (int32_t c = 0; c < pipe->stage[s].at->nlayers; c++) {
+            step_chunk *chunk = &pipe->stage[s].chunk[c];
+            if (run->lo < chunk->lo || run->lo >= chunk->hi) continue;
+            run->stage[pipeline] = s;
+            run->chunk[pipeline] = c;
+            if (pipe->stage[s].shape.tp > run->widest) run->widest = pipe->stage[s].shape.tp;
         }
 }
 
 static luo_status open_run(stepper *w, int32_t lo, int32_t hi)
 {
     const int32_t n = w->plan->npipelines;
-    step_run *r = &w->run[w->nruns];
-    *r = (step_run){.lo = lo, .hi = hi, .embedding = lo == 0, .head = hi == w->in->model->layers,
-                    .stage = LUO_NEW_N(w->scratch, int32_t, n),
-                    .chunk = LUO_NEW_N(w->scratch, int32_t, n)};
-    if (!r->stage || !r->chunk) return luo_err_nomem(w->err);
+    step_run *run = &w->run[w->nruns];
+    *run = (step_run){.lo = lo,
+                      .hi = hi,
+                      .embedding = lo == 0,
+                      .head = hi == w->in->model->layers,
+                      .stage = LUO_NEW_N(w->scratch, int32_t, n),
+                      .chunk = LUO_NEW_N(w->scratch, int32_t, n)};
+    if (!run->stage || !run->chunk) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < n; i++) {
-        find_stage(w, r, i);
-        step_chunk *c = step_chunk_of(w, r, i);
+        find_stage(w, run, i);
+        step_chunk *chunk = step_chunk_of(w, run, i);
         if (w->pipe[i].same) continue;
-        if (c->nruns++ == 0) c->first_run = w->nruns;
+        if (chunk->nruns++ == 0) chunk->first_run = w->nruns;
     }
     w->nruns++;
     return LUO_OK;
@@ -106,8 +109,9 @@ luo_bucketing step_rule(const stepper *w)
     return rule;
 }
 
-luo_status step_close(const stepper *w, luo_bucketing rule, const step_run *r, const step_tensor *t,
-                      int32_t n, bool weights, int32_t **bucket, int32_t *nbuckets)
+luo_status step_close(const stepper *w, luo_bucketing rule, const step_run *run,
+                      const step_tensor *tensor, int32_t n, bool weights, int32_t **bucket,
+                      int32_t *nbuckets)
 {
     const int64_t each = weights ? luo_dtype_bytes(w->plan->dtype)
                                  : w->plan->dtype == LUO_F64 ? 8 : 4;
@@ -115,11 +119,14 @@ luo_status step_close(const stepper *w, luo_bucketing rule, const step_run *r, c
     *bucket = LUO_NEW_N(w->scratch, int32_t, n);
     if (!item || !*bucket) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < n; i++) {
-        const bool summed = !weights && t[i].whole && w->plan->sequence_parallel && r->widest > 1;
-        const bool apart = summed || (step_goes_apart(w, r, &t[i]) && w->plan->zero >= 1);
-        item[i] = (luo_bucket_item){.key = t[i].alone ? 2 : apart, .unit = t[i].unit,
-                                    .opens = weights, .elements = t[i].elements,
-                                    .bytes = t[i].elements * each};
+        const bool summed =
+            !weights && tensor[i].whole && w->plan->sequence_parallel && run->widest > 1;
+        const bool apart = summed || (step_goes_apart(w, run, &tensor[i]) && w->plan->zero >= 1);
+        item[i] = (luo_bucket_item){.key = tensor[i].alone ? 2 : apart,
+                                    .unit = tensor[i].unit,
+                                    .opens = weights,
+                                    .elements = tensor[i].elements,
+                                    .bytes = tensor[i].elements * each};
         (*bucket)[i] = i;
     }
     *nbuckets = n;
@@ -128,22 +135,24 @@ luo_status step_close(const stepper *w, luo_bucketing rule, const step_run *r, c
                             w->err);
 }
 
-bool step_cuts_whole(const stepper *w, const step_run *r, const step_tensor *t, bool weights)
+bool step_cuts_whole(const stepper *w, const step_run *run, const step_tensor *tensor, bool weights)
 {
     const bool sums = w->plan->sequence_parallel;
-    if (!weights && !sums && step_goes_apart(w, r, t)) return false;
-    return t->whole && w->plan->zero >= 1 && r->widest > 1 && (sums || !step_has_copies(w));
+    if (!weights && !sums && step_goes_apart(w, run, tensor)) return false;
+    return tensor->whole && w->plan->zero >= 1 && run->widest > 1 && (sums || !step_has_copies(w));
 }
 
-double step_moved(const stepper *w, const step_run *r, const step_tensor *t, bool weights)
+double step_moved(const stepper *w, const step_run *run, const step_tensor *tensor, bool weights)
 {
-    return (double)t->elements / (step_cuts_whole(w, r, t, weights) ? step_inside(w, r) : 1);
+    return (double)tensor->elements /
+           (step_cuts_whole(w, run, tensor, weights) ? step_inside(w, run) : 1);
 }
 
-step_members step_way(const stepper *w, const step_run *r, const step_tensor *t, bool weights)
+step_members step_way(const stepper *w, const step_run *run, const step_tensor *tensor,
+                      bool weights)
 {
     const bool inside = weights ? w->plan->zero >= 1 : w->plan->sequence_parallel;
-    return step_goes_apart(w, r, t) && inside ? STEP_PIPELINES : STEP_SHARD;
+    return step_goes_apart(w, run, tensor) && inside ? STEP_PIPELINES : STEP_SHARD;
 }
 
 /* ---- calls where pipelines are alike ---- */
@@ -167,26 +176,27 @@ static int32_t both_ends(const stepper *w, int32_t i)
 }
 
 /* Of the i-th devices of a stage: those of the first group, or of the first of every group. */
-static int32_t members_of(const stepper *w, const step_run *r, step_members members, int32_t i)
+static int32_t members_of(const stepper *w, const step_run *run, step_members members, int32_t i)
 {
     const int32_t size = step_shard_size(w), all = step_copies(w), ranks = w->ranks;
     if (members == STEP_ENDS) return both_ends(w, i);
     const int32_t step = members == STEP_COPIES ? size : members == STEP_PIPELINES ? ranks : 1;
     const int32_t n = members == STEP_COPIES ? all / size : size / step;
     for (int32_t k = 0; k < n; k++)
-        w->group[k] = plan_stage(w, k * step / ranks, r->stage[0])
-                          ->dev[k * step % ranks * r->widest + i];
+        w->group[k] =
+            plan_stage(w, k * step / ranks, run->stage[0])->dev[k * step % ranks * run->widest + i];
     return n;
 }
 
-static luo_status call_seconds(const stepper *w, const step_run *r, step_members members, int coll,
-                               int64_t bytes, double *seconds)
+static luo_status call_seconds(const stepper *w, const step_run *run, step_members members,
+                               int coll, int64_t bytes, double *seconds)
 {
     *seconds = 0;
-    for (int32_t i = 0; i < r->widest; i++) {
-        const int32_t n = members_of(w, r, members, i);
+    for (int32_t i = 0; i < run->widest; i++) {
+        const int32_t n = members_of(w, run, members, i);
         if (n < 2) return LUO_OK;
-        if (i > 0 && luo_cluster_link_class(w->in->cluster, w->group[0], step_inner(w, r)[0]) == 1)
+        if (i > 0 &&
+            luo_cluster_link_class(w->in->cluster, w->group[0], step_inner(w, run)[0]) == 1)
             continue; /* the lanes of a tensor group within nodes cost alike */
         const double t = luo_cost_group_seconds(&w->ctx, coll, w->group, n, bytes, 0);
         *seconds = fmax(*seconds, t);
@@ -194,28 +204,27 @@ static luo_status call_seconds(const stepper *w, const step_run *r, step_members
     return LUO_OK;
 }
 
-luo_status step_loss(const stepper *w, const step_run *r, double *loss)
+luo_status step_loss(const stepper *w, const step_run *run, double *loss)
 {
     *loss = 0;
-    if (luo_cluster_profile(w->in->cluster, step_inner(w, r)[0])->cpu)
-        return LUO_OK;
-    const int32_t n = members_of(w, r, STEP_SHARD, 0);
+    if (luo_cluster_profile(w->in->cluster, step_inner(w, run)[0])->cpu) return LUO_OK;
+    const int32_t n = members_of(w, run, STEP_SHARD, 0);
     if (n > 1) *loss = luo_cost_overlap_loss(&w->ctx, w->group, n);
     return LUO_OK;
 }
 
-luo_status step_call_seconds(const stepper *w, const step_run *r, step_members members, int coll,
+luo_status step_call_seconds(const stepper *w, const step_run *run, step_members members, int coll,
                              double bytes, double *seconds)
 {
-    step_lane *lane = &w->lane[r->stage[0]];
+    step_lane *lane = &w->lane[run->stage[0]];
     const int64_t whole = (int64_t)bytes;
     for (int32_t i = 0; i < lane->nknown && i < STEP_KNOWN; i++) {
-        const step_known *x = &lane->known[i];
-        if (x->members != members || x->coll != coll || x->bytes != whole) continue;
-        *seconds = x->seconds;
+        const step_known *known = &lane->known[i];
+        if (known->members != members || known->coll != coll || known->bytes != whole) continue;
+        *seconds = known->seconds;
         return LUO_OK;
     }
-    LUO_TRY(call_seconds(w, r, members, coll, whole, seconds));
+    LUO_TRY(call_seconds(w, run, members, coll, whole, seconds));
     lane->known[lane->nknown++ % STEP_KNOWN] = (step_known){members, coll, whole, *seconds};
     return LUO_OK;
 }
@@ -223,94 +232,95 @@ luo_status step_call_seconds(const stepper *w, const step_run *r, step_members m
 /* ---- weights ---- */
 
 /* Seconds of a gather inside the tensor group of a stage. */
-static luo_status inside_seconds(const stepper *w, const step_run *r, double bytes, double *seconds)
+static luo_status inside_seconds(const stepper *w, const step_run *run, double bytes,
+                                 double *seconds)
 {
-    *seconds = luo_cost_group_seconds(&w->ctx, LUO_COLL_AG, step_inner(w, r), step_inside(w, r),
+    *seconds = luo_cost_group_seconds(&w->ctx, LUO_COLL_AG, step_inner(w, run), step_inside(w, run),
                                       (int64_t)bytes, 0);
     return LUO_OK;
 }
 
 /* What is cut over the tensor group is gathered there afterwards, in buckets of its own. */
-static luo_status gather_whole(stepper *w, const step_run *r, int32_t n, double *now)
+static luo_status gather_whole(stepper *w, const step_run *run, int32_t n, double *now)
 {
     const double e = (double)luo_dtype_bytes(w->plan->dtype);
     int32_t k = 0, *bucket = NULL, nbuckets = 0, *of = LUO_NEW_N(w->scratch, int32_t, n);
     if (!of) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < n; i++) {
-        if (!step_cuts_whole(w, r, &w->room[i], true)) continue;
+        if (!step_cuts_whole(w, run, &w->room[i], true)) continue;
         of[k] = i;
         w->room[k++] = w->room[i];
     }
-    LUO_TRY(step_close(w, step_rule(w), r, w->room, k, true, &bucket, &nbuckets));
+    LUO_TRY(step_close(w, step_rule(w), run, w->room, k, true, &bucket, &nbuckets));
     for (int32_t b = 0; b < nbuckets; b++) {
         double bytes = 0, t = 0;
         for (int32_t i = 0; i < k; i++) {
             if (bucket[i] != b) continue;
             bytes += e * (double)w->room[i].elements;
-            *now = fmax(*now, r->arrives[of[i]]);
+            *now = fmax(*now, run->arrives[of[i]]);
         }
-        LUO_TRY(inside_seconds(w, r, bytes, &t));
+        LUO_TRY(inside_seconds(w, run, bytes, &t));
         *now += t;
         for (int32_t i = 0; i < k; i++)
-            if (bucket[i] == b) r->arrives[of[i]] = *now;
+            if (bucket[i] == b) run->arrives[of[i]] = *now;
     }
     return LUO_OK;
 }
 
 /* Tensor by tensor, one call after another. */
-static luo_status gather_alone(stepper *w, const step_run *r, int32_t n, double *now)
+static luo_status gather_alone(stepper *w, const step_run *run, int32_t n, double *now)
 {
     const double e = (double)luo_dtype_bytes(w->plan->dtype);
     for (int32_t i = 0; i < n; i++) {
-        const step_tensor *x = &w->room[i];
+        const step_tensor *tensor = &w->room[i];
         double t = 0;
-        r->arrives[i] = *now;
-        if (x->table && step_holds_ends(w)) continue; /* gather_table */
-        LUO_TRY(step_call_seconds(w, r, step_way(w, r, x, true), LUO_COLL_AG,
-                                  e * step_moved(w, r, x, true), &t));
+        run->arrives[i] = *now;
+        if (tensor->table && step_holds_ends(w)) continue; /* gather_table */
+        LUO_TRY(step_call_seconds(w, run, step_way(w, run, tensor, true), LUO_COLL_AG,
+                                  e * step_moved(w, run, tensor, true), &t));
         *now += t;
-        if (step_cuts_whole(w, r, x, true)) {
-            LUO_TRY(inside_seconds(w, r, e * (double)x->elements, &t));
+        if (step_cuts_whole(w, run, tensor, true)) {
+            LUO_TRY(inside_seconds(w, run, e * (double)tensor->elements, &t));
             *now += t;
         }
-        r->arrives[i] = *now;
+        run->arrives[i] = *now;
     }
     return LUO_OK;
 }
 
-static luo_status gather_buckets(stepper *w, const step_run *r, int32_t n, double *now)
+static luo_status gather_buckets(stepper *w, const step_run *run, int32_t n, double *now)
 {
     const double e = (double)luo_dtype_bytes(w->plan->dtype);
     int32_t *bucket = NULL, nbuckets = 0;
-    LUO_TRY(step_close(w, step_rule(w), r, w->room, n, true, &bucket, &nbuckets));
+    LUO_TRY(step_close(w, step_rule(w), run, w->room, n, true, &bucket, &nbuckets));
     for (int32_t b = 0; b < nbuckets; b++) {
         double bytes = 0, t = 0;
         step_members way = STEP_SHARD;
         for (int32_t i = 0; i < n; i++) {
             if (bucket[i] != b || (w->room[i].table && step_holds_ends(w))) continue;
-            bytes += e * step_moved(w, r, &w->room[i], true);
-            way = step_way(w, r, &w->room[i], true);
+            bytes += e * step_moved(w, run, &w->room[i], true);
+            way = step_way(w, run, &w->room[i], true);
         }
-        if (bytes > 0) LUO_TRY(step_call_seconds(w, r, way, LUO_COLL_AG, bytes, &t));
+        if (bytes > 0) LUO_TRY(step_call_seconds(w, run, way, LUO_COLL_AG, bytes, &t));
         *now += t;
         for (int32_t i = 0; i < n; i++)
-            if (bucket[i] == b) r->arrives[i] = *now;
+            if (bucket[i] == b) run->arrives[i] = *now;
     }
     return LUO_OK;
 }
 
 /* Of the weights of a run, behind those of its stage before it. */
-static luo_status gather_run(stepper *w, step_run *r, double *now)
+static luo_status gather_run(stepper *w, step_run *run, double *now)
 {
-    const step_chunk *c = step_chunk_of(w, r, 0);
-    const int32_t n = step_reads(w, r, step_stage_of(w, r, 0), c, w->room);
+    const step_chunk *chunk = step_chunk_of(w, run, 0);
+    const int32_t n = step_reads(w, run, step_stage_of(w, run, 0), chunk, w->room);
     double whole = 0;
-    r->arrives = LUO_NEW_N(w->scratch, double, n + 1);
-    if (!r->arrives) return luo_err_nomem(w->err);
-    if (luo_bucketing_is_off(step_rule(w))) return gather_alone(w, r, n, now);
-    LUO_TRY(gather_buckets(w, r, n, now));
-    LUO_TRY(gather_whole(w, r, n, &whole));
-    w->lane[r->stage[0]].gathered = fmax(w->lane[r->stage[0]].gathered, whole);
+    run->arrives = LUO_NEW_N(w->scratch, double, n + 1);
+    if (!run->arrives) return luo_err_nomem(w->err);
+    if (luo_bucketing_is_off(step_rule(w))) return gather_alone(w, run, n, now);
+    LUO_TRY(gather_buckets(w, run, n, now));
+    LUO_TRY(gather_whole(w, run, n, &whole));
+    w->lane[run->stage[0]].gathered = fmax(w->lane[run->stage[0]].gathered, whole);
     return LUO_OK;
 }
 
@@ -368,91 +378,92 @@ luo_status step_gather(stepper *w)
 }
 
 /* When a stage has all its weights. Pre: pipelines differ. */
-static double gathered_of(const stepper *w, const step_stage *s)
+static double gathered_of(const stepper *w, const step_stage *stage)
 {
-    double latest = step_holds_ends(w) && (s->at->embedding || s->at->head) ? w->table_there : 0;
-    for (int32_t c = 0; c < s->at->nlayers; c++)
-        for (int32_t k = 0; k < s->chunk[c].nruns; k++) {
-            const step_run *r = &w->run[s->chunk[c].first_run + k];
-            for (int32_t i = 0; i < r->nreads; i++) latest = fmax(latest, r->arrives[i]);
+    double latest =
+        step_holds_ends(w) && (stage->at->embedding || stage->at->head) ? w->table_there : 0;
+    for (int32_t c = 0; c < stage->at->nlayers; c++)
+        for (int32_t k = 0; k < stage->chunk[c].nruns; k++) {
+            const step_run *run = &w->run[stage->chunk[c].first_run + k];
+            for (int32_t i = 0; i < run->nreads; i++) latest = fmax(latest, run->arrives[i]);
         }
     return latest;
 }
 
-double step_first(const stepper *w, const step_stage *s, const step_chunk *c, double start)
+double step_first(const stepper *w, const step_stage *stage, const step_chunk *chunk, double start)
 {
-    const step_run *first = &w->run[c->first_run];
+    const step_run *first = &w->run[chunk->first_run];
     double now = start, was = 0;
     if (!w->in->stack->dp_overlap)
-        return fmax(start, w->by_lanes ? w->lane[s->index].gathered : gathered_of(w, s)) +
-               c->forward;
-    if (step_holds_ends(w) && c->embedding) now = fmax(now, w->table_there);
-    for (int32_t k = 0; k < c->nruns; k++) {
-        const int32_t n = first[k].arrives ? step_reads(w, &first[k], s, c, w->room) : 0;
+        return fmax(start, w->by_lanes ? w->lane[stage->index].gathered : gathered_of(w, stage)) +
+               chunk->forward;
+    if (step_holds_ends(w) && chunk->embedding) now = fmax(now, w->table_there);
+    for (int32_t k = 0; k < chunk->nruns; k++) {
+        const int32_t n = first[k].arrives ? step_reads(w, &first[k], stage, chunk, w->room) : 0;
         for (int32_t i = 0; i < n; i++) {
             now = fmax(now + w->room[i].at - was, first[k].arrives[i]);
             was = w->room[i].at;
         }
     }
-    if (step_is_split(w) && c->head) {
-        const double at = c->forward - s->head.forward + s->head.read;
+    if (step_is_split(w) && chunk->head) {
+        const double at = chunk->forward - stage->head.forward + stage->head.read;
         now = fmax(now + at - was, w->table_there);
         was = at;
     }
-    return now + c->forward - was;
+    return now + chunk->forward - was;
 }
 
 /* ---- gradients ---- */
 
 /* When the last pipeline has completed the gradients of each bucket of a run. */
-static void find_ready(const stepper *w, const step_run *r, int32_t n, const int32_t *bucket,
+static void find_ready(const stepper *w, const step_run *run, int32_t n, const int32_t *bucket,
                        int32_t nbuckets, step_call *calls)
 {
     const bool copies = step_has_copies(w), waits = !w->in->stack->dp_overlap;
     for (int32_t d = 0; d < w->plan->npipelines; d++) {
-        const step_stage *s = step_stage_of(w, r, d);
-        const step_chunk *c = step_chunk_of(w, r, d);
-        const step_beats *beats = &c->backward_beats;
+        const step_stage *stage = step_stage_of(w, run, d);
+        const step_chunk *chunk = step_chunk_of(w, run, d);
+        const step_beats *beats = &chunk->backward_beats;
         for (int32_t i = 0; w->pipe[d].same && !w->by_lanes && i < nbuckets; i++)
             calls[i].after[d] = calls[i].after[d - 1];
         if (w->pipe[d].same) continue;
-        step_done(w, r, s, c, w->other);
+        step_done(w, run, stage, chunk, w->other);
         for (int32_t i = 0; i < n; i++) {
             step_call *call = &calls[bucket[i]];
-            const double at = copies ? fmax(beats->kept[beats->bucket[i]], s->lane)
-                                     : c->last + w->other[i].at;
-            call->ready = fmax(call->ready, waits ? fmax(at, s->end) : at);
+            const double at = copies ? fmax(beats->kept[beats->bucket[i]], stage->lane)
+                                     : chunk->last + w->other[i].at;
+            call->ready = fmax(call->ready, waits ? fmax(at, stage->end) : at);
             if (call->after) call->after[d] = fmax(call->after[d], w->other[i].at);
         }
     }
 }
 
 /* A run's buckets. Where pipelines differ a table on two stages is a call of its own. */
-static luo_status list_calls(stepper *w, const step_run *r)
+static luo_status list_calls(stepper *w, const step_run *run)
 {
     const bool copies = step_has_copies(w);
     const double parts = copies ? step_shard_size(w) : 1;
-    const step_stage *s = step_stage_of(w, r, 0);
-    const int32_t n = step_done(w, r, s, step_chunk_of(w, r, 0), w->room), from = w->ncalls;
+    const step_stage *stage = step_stage_of(w, run, 0);
+    const int32_t n = step_done(w, run, stage, step_chunk_of(w, run, 0), w->room), from = w->ncalls;
     int32_t *bucket = NULL, nbuckets = 0;
     for (int32_t i = 0; i < n; i++) w->room[i].alone = w->room[i].table;
-    LUO_TRY(step_close(w, w->bucket, r, w->room, n, false, &bucket, &nbuckets));
+    LUO_TRY(step_close(w, w->bucket, run, w->room, n, false, &bucket, &nbuckets));
     for (int32_t i = 0; i < nbuckets; i++) {
-        step_call *c = &w->calls[from + i];
-        *c = (step_call){.run = (int32_t)(r - w->run), .order = from + i};
+        step_call *call = &w->calls[from + i];
+        *call = (step_call){.run = (int32_t)(run - w->run), .order = from + i};
         if (w->by_lanes) continue;
-        c->after = LUO_NEW_N(w->scratch, double, w->plan->npipelines);
-        if (!c->after) return luo_err_nomem(w->err);
+        call->after = LUO_NEW_N(w->scratch, double, w->plan->npipelines);
+        if (!call->after) return luo_err_nomem(w->err);
     }
     for (int32_t i = 0; i < n; i++) {
-        step_call *c = &w->calls[from + bucket[i]];
-        const step_tensor *t = &w->room[i];
-        c->elements += (int64_t)(step_moved(w, r, t, false) / parts);
-        c->table = t->table;
-        c->whole = step_goes_apart(w, r, t);
-        c->summed = !copies && t->whole && step_sums_inside(s);
+        step_call *call = &w->calls[from + bucket[i]];
+        const step_tensor *tensor = &w->room[i];
+        call->elements += (int64_t)(step_moved(w, run, tensor, false) / parts);
+        call->table = tensor->table;
+        call->whole = step_goes_apart(w, run, tensor);
+        call->summed = !copies && tensor->whole && step_sums_inside(stage);
     }
-    find_ready(w, r, n, bucket, nbuckets, &w->calls[from]);
+    find_ready(w, run, n, bucket, nbuckets, &w->calls[from]);
     w->ncalls += nbuckets;
     return LUO_OK;
 }
@@ -464,24 +475,24 @@ static int by_ready(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static luo_status price(const stepper *w, step_call *c)
+static luo_status price(const stepper *w, step_call *call)
 {
-    const step_run *r = &w->run[c->run];
-    const double bytes = step_sum_bytes(w) * (double)c->elements;
+    const step_run *run = &w->run[call->run];
+    const double bytes = step_sum_bytes(w) * (double)call->elements;
     const bool copies = step_has_copies(w), sums = w->plan->sequence_parallel;
     const bool cuts = w->plan->zero >= 1;
-    const bool kept = c->table || copies || (c->whole && !sums);
-    if (c->table && step_holds_ends(w)) return LUO_OK; /* sum_ends */
-    const step_members way = copies             ? STEP_COPIES
-                             : c->whole && sums ? STEP_PIPELINES
-                                                : STEP_SHARD;
-    LUO_TRY(step_call_seconds(w, r, way, cuts && !kept ? LUO_COLL_RS : LUO_COLL_AR, bytes,
-                              &c->seconds));
-    if (!c->summed) return LUO_OK;
+    const bool kept = call->table || copies || (call->whole && !sums);
+    if (call->table && step_holds_ends(w)) return LUO_OK; /* sum_ends */
+    const step_members way = copies                ? STEP_COPIES
+                             : call->whole && sums ? STEP_PIPELINES
+                                                   : STEP_SHARD;
+    LUO_TRY(step_call_seconds(w, run, way, cuts && !kept ? LUO_COLL_RS : LUO_COLL_AR, bytes,
+                              &call->seconds));
+    if (!call->summed) return LUO_OK;
     const double sum = luo_cost_group_seconds(&w->ctx, cuts ? LUO_COLL_RS : LUO_COLL_AR,
-                                              step_inner(w, r), step_inside(w, r),
-                                              (int64_t)bytes * (cuts ? step_inside(w, r) : 1), 0);
-    c->seconds += sum;
+                                              step_inner(w, run), step_inside(w, run),
+                                              (int64_t)bytes * (cuts ? step_inside(w, run) : 1), 0);
+    call->seconds += sum;
     return LUO_OK;
 }
 
@@ -489,11 +500,11 @@ static luo_status price(const stepper *w, step_call *c)
 static luo_status sum_alike(stepper *w, double *end)
 {
     for (int32_t k = 0; k < w->ncalls; k++) {
-        step_call *c = &w->calls[k];
-        step_lane *lane = &w->lane[w->run[c->run].stage[0]];
-        LUO_TRY(price(w, c));
-        lane->end = fmax(lane->end, c->ready) + c->seconds;
-        if (c->table) lane->table = lane->end;
+        step_call *call = &w->calls[k];
+        step_lane *lane = &w->lane[w->run[call->run].stage[0]];
+        LUO_TRY(price(w, call));
+        lane->end = fmax(lane->end, call->ready) + call->seconds;
+        if (call->table) lane->table = lane->end;
         *end = fmax(*end, lane->end);
     }
     for (int32_t d = 0; d < w->plan->npipelines && step_holds_ends(w); d++)
@@ -541,11 +552,11 @@ static luo_status sum_links(stepper *w, double *end)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < w->ncalls; k++) {
-        step_call *c = &w->calls[k];
-        const bool table = c->table && step_holds_ends(w);
-        if (table && w->run[c->run].head) continue; /* the embedding's */
-        if (table) step_join_table(w, c);
-        w->calls[n++] = *c;
+        step_call *call = &w->calls[k];
+        const bool table = call->table && step_holds_ends(w);
+        if (table && w->run[call->run].head) continue; /* the embedding's */
+        if (table) step_join_table(w, call);
+        w->calls[n++] = *call;
     }
     w->ncalls = n;
     LUO_TRY(step_carry(w, n, false, w->plays));

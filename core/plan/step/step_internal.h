@@ -85,9 +85,10 @@ typedef struct step_stage { /* of a pipeline */
     step_turn *turns;    /* in their order; NULL: pipelines are alike */
     int32_t nturns, *place; /* of a task in turns: step_place */
 } step_stage;
-static inline int32_t *step_place(const step_stage *s, const luo_task *t, int32_t chunks, int32_t m)
+static inline int32_t *step_place(const step_stage *stage, const luo_task *task, int32_t chunks,
+                                  int32_t m)
 {
-    return &s->place[((int32_t)t->phase * chunks + t->chunk) * m + t->micro_batch];
+    return &stage->place[((int32_t)task->phase * chunks + task->chunk) * m + task->micro_batch];
 }
 
 typedef struct step_pipe {
@@ -208,9 +209,9 @@ static inline bool step_holds_ends(const stepper *w)
 {
     return w->plan->zero < 2 && step_is_split(w);
 }
-static inline bool step_sums_inside(const step_stage *s)
+static inline bool step_sums_inside(const step_stage *stage)
 {
-    return s->shape.sequence_parallel && s->shape.tp > 1;
+    return stage->shape.sequence_parallel && stage->shape.tp > 1;
 }
 /* Copies of a weight. */
 static inline int32_t step_copies(const stepper *w)
@@ -219,14 +220,14 @@ static inline int32_t step_copies(const stepper *w)
 }
 /* With both context and tensor parallelism what every device of a tensor group holds whole goes
  * another way than what is cut: among all devices of the stage, and among pipelines. */
-static inline bool step_goes_apart(const stepper *w, const step_run *r, const step_tensor *t)
+static inline bool step_goes_apart(const stepper *w, const step_run *run, const step_tensor *tensor)
 {
-    return t->whole && r->widest > 1 && w->ranks > 1;
+    return tensor->whole && run->widest > 1 && w->ranks > 1;
 }
 /* Devices among which it goes inside the stage. */
-static inline int32_t step_inside(const stepper *w, const step_run *r)
+static inline int32_t step_inside(const stepper *w, const step_run *run)
 {
-    return r->widest * w->ranks;
+    return run->widest * w->ranks;
 }
 /* Weights of a task are gathered in it, unit by unit. */
 static inline bool step_gathers_each(const stepper *w)
@@ -249,19 +250,19 @@ static inline bool step_scatters_each(const stepper *w)
     return w->plan->zero >= 2;
 }
 /* The stage that has a run in a pipeline, and its chunk there. */
-static inline step_stage *step_stage_of(const stepper *w, const step_run *r, int32_t pipeline)
+static inline step_stage *step_stage_of(const stepper *w, const step_run *run, int32_t pipeline)
 {
-    return &w->pipe[pipeline].stage[r->stage[pipeline]];
+    return &w->pipe[pipeline].stage[run->stage[pipeline]];
 }
-static inline step_chunk *step_chunk_of(const stepper *w, const step_run *r, int32_t pipeline)
+static inline step_chunk *step_chunk_of(const stepper *w, const step_run *run, int32_t pipeline)
 {
-    return &step_stage_of(w, r, pipeline)->chunk[r->chunk[pipeline]];
+    return &step_stage_of(w, run, pipeline)->chunk[run->chunk[pipeline]];
 }
 
 /* The devices of the stage that has a run in the first pipeline. */
-static inline const int32_t *step_inner(const stepper *w, const step_run *r)
+static inline const int32_t *step_inner(const stepper *w, const step_run *run)
 {
-    return w->plan->pipelines[0].stages[r->stage[0]].dev;
+    return w->plan->pipelines[0].stages[run->stage[0]].dev;
 }
 
 /* ---- step_stages.c ---- */
@@ -274,50 +275,53 @@ luo_status step_open_pipes(stepper *w);
 /* Of the table on one device of tp. */
 int64_t step_table(const stepper *w, int32_t tp);
 /* Parameters of a stage on one device. */
-double step_parameters(const stepper *w, const step_pipe *p, int32_t stage);
+double step_parameters(const stepper *w, const step_pipe *pipe, int32_t stage);
 /* Tensors of a layer on one device of tp, all its parts. */
-int32_t step_layer_tensors(const stepper *w, int64_t layer, int32_t tp, step_tensor *t);
+int32_t step_layer_tensors(const stepper *w, int64_t layer, int32_t tp, step_tensor *tensor);
 /* Weights of a run in the order in which the forward of a stage that has it reads them; gradients
  * in the order in which its backward completes them. Slices of the widest group.
  * Pre: the stage has been costed. */
-int32_t step_reads(const stepper *w, const step_run *r, const step_stage *s, const step_chunk *c,
-                   step_tensor *t);
-int32_t step_done(const stepper *w, const step_run *r, const step_stage *s, const step_chunk *c,
-                  step_tensor *t);
+int32_t step_reads(const stepper *w, const step_run *run, const step_stage *stage,
+                   const step_chunk *chunk, step_tensor *tensor);
+int32_t step_done(const stepper *w, const step_run *run, const step_stage *stage,
+                  const step_chunk *chunk, step_tensor *tensor);
 
 /* ---- step_units.c: ZeRO 2 and 3 ---- */
 
 /* What adding up the pieces of a layer's gradients takes beside its backward. */
-luo_status step_beside(const stepper *w, const step_stage *s, luo_layer_shape *shape);
+luo_status step_beside(const stepper *w, const step_stage *stage, luo_layer_shape *shape);
 /* The beats of the tasks of all stages. Pre: step_open_runs. */
 luo_status step_make_beats(stepper *w);
-void step_play(stepper *w, step_stage *s, const step_beats *b, luo_turn *x);
+void step_play(stepper *w, step_stage *stage, const step_beats *beats, luo_turn *turn);
 
 /* ---- step_dp.c: gradients and weights between pipelines ---- */
 
 /* Bytes of an element of a gradient on its way. */
 double step_sum_bytes(const stepper *w);
 /* Number of the bucket of every tensor of a run; ZeRO 3: by unit. */
-luo_status step_close(const stepper *w, luo_bucketing rule, const step_run *r, const step_tensor *t,
-                      int32_t n, bool weights, int32_t **bucket, int32_t *nbuckets);
+luo_status step_close(const stepper *w, luo_bucketing rule, const step_run *run,
+                      const step_tensor *tensor, int32_t n, bool weights, int32_t **bucket,
+                      int32_t *nbuckets);
 luo_bucketing step_rule(const stepper *w);
 /* With ZeRO what every device of the tensor group holds whole is cut over that group, too: weights,
  * and their gradients unless context-parallel ranks have to be summed first. */
-bool step_cuts_whole(const stepper *w, const step_run *r, const step_tensor *t, bool weights);
+bool step_cuts_whole(const stepper *w, const step_run *run, const step_tensor *tensor,
+                     bool weights);
 /* Elements of a tensor that a call of the replicas moves. */
-double step_moved(const stepper *w, const step_run *r, const step_tensor *t, bool weights);
+double step_moved(const stepper *w, const step_run *run, const step_tensor *tensor, bool weights);
 /* Who takes part in that call. */
-step_members step_way(const stepper *w, const step_run *r, const step_tensor *t, bool weights);
+step_members step_way(const stepper *w, const step_run *run, const step_tensor *tensor,
+                      bool weights);
 /* Seconds of a call of the replicas of a run, the slowest of its devices' groups. Pre: alike. */
-luo_status step_call_seconds(const stepper *w, const step_run *r, step_members members, int coll,
+luo_status step_call_seconds(const stepper *w, const step_run *run, step_members members, int coll,
                              double bytes, double *seconds);
 /* Of computation beside those calls; 0 on CPUs, which take turns. */
-luo_status step_loss(const stepper *w, const step_run *r, double *loss);
+luo_status step_loss(const stepper *w, const step_run *run, double *loss);
 luo_status step_open_runs(stepper *w);
 /* When weights are there that are gathered once, from the begin of the step. */
 luo_status step_gather(stepper *w);
 /* End of the first forward of a chunk that begins at `start`: it waits for its weights. */
-double step_first(const stepper *w, const step_stage *s, const step_chunk *c, double start);
+double step_first(const stepper *w, const step_stage *stage, const step_chunk *chunk, double start);
 /* Calls of gradients, by buckets. Pre: all courses. */
 luo_status step_list_sums(stepper *w);
 /* What is left of the timetable after `pipeline` seconds: *dp; with it *tied, what the shared table
@@ -338,13 +342,14 @@ typedef struct step_links { /* what is put on them by the slice at hand */
     double *sum; /* per link and direction */
     int32_t *touched, ntouched;
 } step_links;
-luo_status step_open_links(stepper *w, bool weights, step_links *x);
+luo_status step_open_links(stepper *w, bool weights, step_links *links);
 /* The slices of a call of a run, each of `bytes`. */
-luo_status step_price_slices(step_links *x, int32_t run, int64_t bytes, const step_slice **slices);
+luo_status step_price_slices(step_links *links, int32_t run, int64_t bytes,
+                             const step_slice **slices);
 /* Makes it the call of a table that two stages hold: slices of the wider one. */
-void step_join_table(const stepper *w, step_call *c);
+void step_join_table(const stepper *w, step_call *call);
 /* One of a single flow: all bytes of a message are one. */
-luo_status step_price_pair(step_links *x, int32_t src, int32_t dst, int64_t bytes,
+luo_status step_price_pair(step_links *links, int32_t src, int32_t dst, int64_t bytes,
                            step_slice *slice);
 /* Weights, run by run. */
 luo_status step_gather_links(stepper *w, bool beside_tasks);
@@ -357,9 +362,9 @@ const luo_stage *step_next(const stepper *w, const luo_pipeline *pl, int32_t s);
 int32_t *step_senders(const stepper *w, int32_t device, int32_t s);
 luo_status step_count_senders(stepper *w);
 /* Seconds of what goes from stage s to the next, and back. */
-void step_cost_message(const stepper *w, step_pipe *p, int32_t s);
+void step_cost_message(const stepper *w, step_pipe *pipe, int32_t s);
 /* The same as slices, one a pair of devices. */
-luo_status step_price_message(step_links *x, int32_t pipeline, int32_t s, bool back,
+luo_status step_price_message(step_links *links, int32_t pipeline, int32_t s, bool back,
                               const step_slice **slices, int32_t *n);
 
 /* ---- step_play.c: what shares links over time ---- */
@@ -399,14 +404,14 @@ typedef struct step_player {
     int32_t *links, nlinks; /* that parts on their way use */
     bool *listed, *full; /* per link and direction: is it one of them? does it carry all it can? */
 } step_player;
-luo_status step_open_player(const stepper *w, step_player *x);
+luo_status step_open_player(const stepper *w, step_player *player);
 /* A part of `bytes`, which begins at `date` at the earliest. slice: outlives the player. */
-luo_status step_add_part(step_player *x, const step_slice *slice, double bytes, double date,
+luo_status step_add_part(step_player *player, const step_slice *slice, double bytes, double date,
                          double *end);
 /* `after` begins `lag` seconds behind the end of `before` at the earliest. */
-luo_status step_put_before(step_player *x, int32_t before, int32_t after, double lag);
+luo_status step_put_before(step_player *player, int32_t before, int32_t after, double lag);
 /* Bytes move at the max-min share of the links on their way. Fills the ends. */
-luo_status step_play_parts(step_player *x);
+luo_status step_play_parts(step_player *player);
 
 /* ---- step_beside.c: tasks and messages beside gathers or gradients ---- */
 

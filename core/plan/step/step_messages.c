@@ -18,8 +18,8 @@ static bool pair_of(const luo_stage *a, const luo_stage *b, int32_t i, int32_t p
 
 static bool is_far(const stepper *w, const int32_t pair[2])
 {
-    const luo_device *d = w->in->cluster->devices;
-    return d[pair[0]].node != d[pair[1]].node;
+    const luo_device *device = w->in->cluster->devices;
+    return device[pair[0]].node != device[pair[1]].node;
 }
 
 /* How many devices of a node send to another behind stage s: pipelines go in step. */
@@ -47,9 +47,10 @@ luo_status step_count_senders(stepper *w)
     if (!w->senders) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < plan->npipelines; i++)
         for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
-            const luo_stage *b = step_next(w, &plan->pipelines[i], s);
+            const luo_stage *stage = step_next(w, &plan->pipelines[i], s);
             int32_t pair[2];
-            for (int32_t k = 0; b && pair_of(&plan->pipelines[i].stages[s], b, k, pair); k++)
+            for (int32_t k = 0; stage && pair_of(&plan->pipelines[i].stages[s], stage, k, pair);
+                 k++)
                 *step_senders(w, pair[0], s) += is_far(w, pair);
         }
     return LUO_OK;
@@ -67,11 +68,11 @@ static int64_t bytes_of(const stepper *w, const step_stage *from, const step_sta
     return w->in->stack->scatter_gather && far && tp[0] == tp[1] ? all / tp[0] : all * each;
 }
 
-void step_cost_message(const stepper *w, step_pipe *p, int32_t s)
+void step_cost_message(const stepper *w, step_pipe *pipe, int32_t s)
 {
-    const step_stage *a = &p->stage[s], *b = &p->stage[(s + 1) % p->n];
+    const step_stage *a = &pipe->stage[s], *b = &pipe->stage[(s + 1) % pipe->n];
     int32_t pair[2];
-    p->transfer[s] = p->back[s] = 0;
+    pipe->transfer[s] = pipe->back[s] = 0;
     for (int32_t i = 0; pair_of(a->at, b->at, i, pair); i++) {
         const bool far = is_far(w, pair);
         const luo_device *from = &w->in->cluster->devices[pair[0]];
@@ -82,19 +83,19 @@ void step_cost_message(const stepper *w, step_pipe *p, int32_t s)
             luo_cost_p2p_seconds(&w->ctx, pair[0], pair[1], bytes_of(w, a, b, far), part);
         const double back =
             luo_cost_p2p_seconds(&w->ctx, pair[1], pair[0], bytes_of(w, b, a, far), part);
-        p->transfer[s] = fmax(p->transfer[s], forth);
-        p->back[s] = fmax(p->back[s], back);
+        pipe->transfer[s] = fmax(pipe->transfer[s], forth);
+        pipe->back[s] = fmax(pipe->back[s], back);
     }
 }
 
-luo_status step_price_message(step_links *x, int32_t pipeline, int32_t s, bool back,
+luo_status step_price_message(step_links *links, int32_t pipeline, int32_t s, bool back,
                               const step_slice **slices, int32_t *n)
 {
-    const stepper *w = x->w;
-    const step_pipe *p = &w->pipe[pipeline];
+    const stepper *w = links->w;
+    const step_pipe *pipe = &w->pipe[pipeline];
     const luo_pipeline *pl = &w->plan->pipelines[pipeline];
-    const int32_t after = (s + 1) % p->n;
-    const step_stage *a = &p->stage[s], *b = &p->stage[after];
+    const int32_t after = (s + 1) % pipe->n;
+    const step_stage *a = &pipe->stage[s], *b = &pipe->stage[after];
     int32_t pair[2];
     for (*n = 0; pair_of(&pl->stages[s], &pl->stages[after], *n, pair); ++*n) {
     }
@@ -103,7 +104,7 @@ luo_status step_price_message(step_links *x, int32_t pipeline, int32_t s, bool b
     for (int32_t i = 0; pair_of(&pl->stages[s], &pl->stages[after], i, pair); i++) {
         const int64_t bytes =
             back ? bytes_of(w, b, a, is_far(w, pair)) : bytes_of(w, a, b, is_far(w, pair));
-        LUO_TRY(step_price_pair(x, pair[back], pair[!back], bytes, &made[i]));
+        LUO_TRY(step_price_pair(links, pair[back], pair[!back], bytes, &made[i]));
     }
     *slices = made;
     return LUO_OK;

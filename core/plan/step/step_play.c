@@ -6,169 +6,173 @@
 #include "core/base/vec.h"
 #include "core/plan/step/step_internal.h"
 
-luo_status step_open_player(const stepper *w, step_player *x)
+luo_status step_open_player(const stepper *w, step_player *player)
 {
     const int64_t nlinks = 2 * (int64_t)w->in->cluster->nlinks;
-    *x = (step_player){.w = w,
-                       .room = LUO_NEW_N(w->scratch, double, nlinks),
-                       .asked = LUO_NEW_N(w->scratch, double, nlinks),
-                       .links = LUO_NEW_N(w->scratch, int32_t, nlinks),
-                       .listed = LUO_NEW_N(w->scratch, bool, nlinks),
-                       .full = LUO_NEW_N(w->scratch, bool, nlinks)};
-    if (!x->room || !x->asked || !x->links || !x->listed || !x->full) return luo_err_nomem(w->err);
+    *player = (step_player){.w = w,
+                            .room = LUO_NEW_N(w->scratch, double, nlinks),
+                            .asked = LUO_NEW_N(w->scratch, double, nlinks),
+                            .links = LUO_NEW_N(w->scratch, int32_t, nlinks),
+                            .listed = LUO_NEW_N(w->scratch, bool, nlinks),
+                            .full = LUO_NEW_N(w->scratch, bool, nlinks)};
+    if (!player->room || !player->asked || !player->links || !player->listed || !player->full)
+        return luo_err_nomem(w->err);
     return LUO_OK;
 }
 
-luo_status step_add_part(step_player *x, const step_slice *slice, double bytes, double date,
+luo_status step_add_part(step_player *player, const step_slice *slice, double bytes, double date,
                          double *end)
 {
-    if (!LUO_VEC_ROOM_IN(x->w->scratch, x->parts, x->nparts, x->cap_parts))
-        return luo_err_nomem(x->w->err);
-    x->parts[x->nparts++] =
+    if (!LUO_VEC_ROOM_IN(player->w->scratch, player->parts, player->nparts, player->cap_parts))
+        return luo_err_nomem(player->w->err);
+    player->parts[player->nparts++] =
         (step_part){.slice = slice, .left = bytes, .date = date, .end = end, .first_after = -1};
     return LUO_OK;
 }
 
-luo_status step_put_before(step_player *x, int32_t before, int32_t after, double lag)
+luo_status step_put_before(step_player *player, int32_t before, int32_t after, double lag)
 {
-    if (!LUO_VEC_ROOM_IN(x->w->scratch, x->edges, x->nedges, x->cap_edges))
-        return luo_err_nomem(x->w->err);
-    x->edges[x->nedges] = (step_edge){after, x->parts[before].first_after, lag};
-    x->parts[before].first_after = x->nedges++;
-    x->parts[after].nbefore++;
+    if (!LUO_VEC_ROOM_IN(player->w->scratch, player->edges, player->nedges, player->cap_edges))
+        return luo_err_nomem(player->w->err);
+    player->edges[player->nedges] = (step_edge){after, player->parts[before].first_after, lag};
+    player->parts[before].first_after = player->nedges++;
+    player->parts[after].nbefore++;
     return LUO_OK;
 }
 
 /* Links that parts on their way use, with all their room. */
-static void list_links(step_player *x)
+static void list_links(step_player *player)
 {
-    x->nlinks = 0;
-    for (int32_t i = 0; i < x->nlive; i++) {
-        step_part *p = &x->parts[x->live[i]];
-        p->frozen = p->state != STEP_PART_MOVING;
-        for (int32_t k = 0; !p->frozen && k < p->slice->nloads; k++) {
-            const int32_t link = p->slice->loads[k].at;
-            if (x->listed[link]) continue;
-            x->listed[link] = true;
-            x->links[x->nlinks++] = link;
-            x->room[link] = 1;
+    player->nlinks = 0;
+    for (int32_t i = 0; i < player->nlive; i++) {
+        step_part *part = &player->parts[player->live[i]];
+        part->frozen = part->state != STEP_PART_MOVING;
+        for (int32_t k = 0; !part->frozen && k < part->slice->nloads; k++) {
+            const int32_t link = part->slice->loads[k].at;
+            if (player->listed[link]) continue;
+            player->listed[link] = true;
+            player->links[player->nlinks++] = link;
+            player->room[link] = 1;
         }
     }
 }
 
 /* Seconds per byte that parts whose rate is not known ask of each link. Returns their number. */
-static int32_t ask(step_player *x)
+static int32_t ask(step_player *player)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < x->nlinks; i++) x->asked[x->links[i]] = 0;
-    for (int32_t i = 0; i < x->nlive; i++) {
-        const step_part *p = &x->parts[x->live[i]];
-        n += !p->frozen;
-        for (int32_t k = 0; !p->frozen && k < p->slice->nloads; k++)
-            x->asked[p->slice->loads[k].at] += p->slice->loads[k].seconds;
+    for (int32_t i = 0; i < player->nlinks; i++) player->asked[player->links[i]] = 0;
+    for (int32_t i = 0; i < player->nlive; i++) {
+        const step_part *part = &player->parts[player->live[i]];
+        n += !part->frozen;
+        for (int32_t k = 0; !part->frozen && k < part->slice->nloads; k++)
+            player->asked[part->slice->loads[k].at] += part->slice->loads[k].seconds;
     }
     return n;
 }
 
 /* Bytes a second that a link lets through of each part whose rate is not known. */
-static double let_through(const step_player *x, int32_t link)
+static double let_through(const step_player *player, int32_t link)
 {
-    return x->asked[link] > 0 ? x->room[link] / x->asked[link] : HUGE_VAL;
+    return player->asked[link] > 0 ? player->room[link] / player->asked[link] : HUGE_VAL;
 }
 
 /* Parts on a link that lets no more through get that rate. */
-static void freeze(step_player *x, double rate)
+static void freeze(step_player *player, double rate)
 {
-    for (int32_t i = 0; i < x->nlinks; i++)
-        x->full[x->links[i]] = let_through(x, x->links[i]) <= rate * (1 + 1e-9);
-    for (int32_t i = 0; i < x->nlive; i++) {
-        step_part *p = &x->parts[x->live[i]];
+    for (int32_t i = 0; i < player->nlinks; i++)
+        player->full[player->links[i]] = let_through(player, player->links[i]) <= rate * (1 + 1e-9);
+    for (int32_t i = 0; i < player->nlive; i++) {
+        step_part *part = &player->parts[player->live[i]];
         bool uses = false;
-        for (int32_t k = 0; !p->frozen && !uses && k < p->slice->nloads; k++)
-            uses = x->full[p->slice->loads[k].at];
+        for (int32_t k = 0; !part->frozen && !uses && k < part->slice->nloads; k++)
+            uses = player->full[part->slice->loads[k].at];
         if (!uses) continue;
-        p->frozen = true;
-        p->rate = rate;
-        for (int32_t k = 0; k < p->slice->nloads; k++)
-            x->room[p->slice->loads[k].at] -= rate * p->slice->loads[k].seconds;
+        part->frozen = true;
+        part->rate = rate;
+        for (int32_t k = 0; k < part->slice->nloads; k++)
+            player->room[part->slice->loads[k].at] -= rate * part->slice->loads[k].seconds;
     }
 }
 
 /* Max-min: from one link to the next rates only grow. */
-static void share_links(step_player *x)
+static void share_links(step_player *player)
 {
     double rate = 0;
-    list_links(x);
-    while (ask(x) > 0) {
+    list_links(player);
+    while (ask(player) > 0) {
         double least = HUGE_VAL;
-        for (int32_t i = 0; i < x->nlinks; i++) least = fmin(least, let_through(x, x->links[i]));
+        for (int32_t i = 0; i < player->nlinks; i++)
+            least = fmin(least, let_through(player, player->links[i]));
         rate = fmax(rate, least);
-        freeze(x, rate);
+        freeze(player, rate);
     }
-    for (int32_t i = 0; i < x->nlinks; i++) x->listed[x->links[i]] = false;
+    for (int32_t i = 0; i < player->nlinks; i++) player->listed[player->links[i]] = false;
 }
 
-static double next_date(step_player *x, double now)
+static double next_date(step_player *player, double now)
 {
     double next = HUGE_VAL;
-    for (int32_t i = 0; i < x->nlive; i++) {
-        step_part *p = &x->parts[x->live[i]];
-        if (p->state == STEP_PART_MOVING) p->date = now + p->left / p->rate;
-        next = fmin(next, p->date);
+    for (int32_t i = 0; i < player->nlive; i++) {
+        step_part *part = &player->parts[player->live[i]];
+        if (part->state == STEP_PART_MOVING) part->date = now + part->left / part->rate;
+        next = fmin(next, part->date);
     }
     return next;
 }
 
-static void end_part(step_player *x, int32_t id, double now)
+static void end_part(step_player *player, int32_t id, double now)
 {
-    step_part *p = &x->parts[id];
-    p->state = STEP_PART_ENDED;
-    if (p->end) *p->end = fmax(*p->end, now);
-    for (int32_t e = p->first_after; e >= 0; e = x->edges[e].next) {
-        step_part *after = &x->parts[x->edges[e].part];
-        after->date = fmax(after->date, now + x->edges[e].lag);
-        if (--after->nbefore == 0) x->live[x->nlive++] = x->edges[e].part;
+    step_part *part = &player->parts[id];
+    part->state = STEP_PART_ENDED;
+    if (part->end) *part->end = fmax(*part->end, now);
+    for (int32_t e = part->first_after; e >= 0; e = player->edges[e].next) {
+        step_part *after = &player->parts[player->edges[e].part];
+        after->date = fmax(after->date, now + player->edges[e].lag);
+        if (--after->nbefore == 0) player->live[player->nlive++] = player->edges[e].part;
     }
 }
 
 /* Those whose turn it is at `now`; parts that this lets begin are behind them in the list. */
-static void turn_parts(step_player *x, double was, double now)
+static void turn_parts(step_player *player, double was, double now)
 {
     int32_t kept = 0;
-    for (int32_t i = 0; i < x->nlive; i++) {
-        step_part *p = &x->parts[x->live[i]];
-        const bool due = p->date <= now;
-        if (p->state == STEP_PART_MOVING) p->left = fmax(0, p->left - p->rate * (now - was));
-        if (due && p->state == STEP_PART_WAITING) {
-            p->state = STEP_PART_FIXED;
-            p->date = now + p->slice->fixed;
+    for (int32_t i = 0; i < player->nlive; i++) {
+        step_part *part = &player->parts[player->live[i]];
+        const bool due = part->date <= now;
+        if (part->state == STEP_PART_MOVING)
+            part->left = fmax(0, part->left - part->rate * (now - was));
+        if (due && part->state == STEP_PART_WAITING) {
+            part->state = STEP_PART_FIXED;
+            part->date = now + part->slice->fixed;
         }
-        if (due && p->state == STEP_PART_FIXED && p->date <= now) {
-            p->state = p->slice->nloads > 0 && p->left > 0 ? STEP_PART_MOVING : STEP_PART_ENDED;
-            x->changed = x->changed || p->state == STEP_PART_MOVING;
-            if (p->state == STEP_PART_ENDED) end_part(x, x->live[i], now);
-        } else if (due && p->state == STEP_PART_MOVING) {
-            x->changed = true;
-            end_part(x, x->live[i], now);
+        if (due && part->state == STEP_PART_FIXED && part->date <= now) {
+            part->state =
+                part->slice->nloads > 0 && part->left > 0 ? STEP_PART_MOVING : STEP_PART_ENDED;
+            player->changed = player->changed || part->state == STEP_PART_MOVING;
+            if (part->state == STEP_PART_ENDED) end_part(player, player->live[i], now);
+        } else if (due && part->state == STEP_PART_MOVING) {
+            player->changed = true;
+            end_part(player, player->live[i], now);
         }
-        if (p->state != STEP_PART_ENDED) x->live[kept++] = x->live[i];
+        if (part->state != STEP_PART_ENDED) player->live[kept++] = player->live[i];
     }
-    x->nlive = kept;
+    player->nlive = kept;
 }
 
-luo_status step_play_parts(step_player *x)
+luo_status step_play_parts(step_player *player)
 {
     double now = 0;
-    x->live = LUO_NEW_N(x->w->scratch, int32_t, x->nparts);
-    if (!x->live) return luo_err_nomem(x->w->err);
-    for (int32_t i = 0; i < x->nparts; i++)
-        if (x->parts[i].nbefore == 0) x->live[x->nlive++] = i;
-    while (x->nlive > 0) {
-        if (x->changed) share_links(x);
-        x->changed = false;
+    player->live = LUO_NEW_N(player->w->scratch, int32_t, player->nparts);
+    if (!player->live) return luo_err_nomem(player->w->err);
+    for (int32_t i = 0; i < player->nparts; i++)
+        if (player->parts[i].nbefore == 0) player->live[player->nlive++] = i;
+    while (player->nlive > 0) {
+        if (player->changed) share_links(player);
+        player->changed = false;
         const double was = now;
-        now = next_date(x, was);
-        turn_parts(x, was, now);
+        now = next_date(player, was);
+        turn_parts(player, was, now);
     }
     return LUO_OK;
 }

@@ -50,44 +50,44 @@ static bool same_stage(const luo_cluster *cluster, const step_stage *a, const st
 
 /* Communication inside the group is not slowed: it waits. waits: 1, or 0 where it does not count.
  */
-static void slow_down(luo_layer_cost *c, double rate, double waits)
+static void slow_down(luo_layer_cost *cost, double rate, double waits)
 {
-    const double comm[2] = {waits * c->forward_comm, waits * c->backward_comm};
-    const double forward = (c->forward - c->forward_comm) * rate + comm[0];
-    const double backward = (c->backward - c->backward_comm) * rate + comm[1];
-    const double forth = c->forward > 0 ? forward / c->forward : 1;
-    const double back = c->backward > 0 ? backward / c->backward : 1;
-    c->forward = forward;
-    c->backward = backward;
+    const double comm[2] = {waits * cost->forward_comm, waits * cost->backward_comm};
+    const double forward = (cost->forward - cost->forward_comm) * rate + comm[0];
+    const double backward = (cost->backward - cost->backward_comm) * rate + comm[1];
+    const double forth = cost->forward > 0 ? forward / cost->forward : 1;
+    const double back = cost->backward > 0 ? backward / cost->backward : 1;
+    cost->forward = forward;
+    cost->backward = backward;
     for (int part = 0; part < LUO_LAYER_PARTS; part++) {
-        c->read[part] *= forth;
-        c->done[part] *= back;
-        c->due[part] *= back;
-        c->weight_done[part] *= rate;
-        c->weight_due[part] *= rate;
+        cost->read[part] *= forth;
+        cost->done[part] *= back;
+        cost->due[part] *= back;
+        cost->weight_done[part] *= rate;
+        cost->weight_due[part] *= rate;
     }
-    c->reread *= back;
-    c->renorm *= back;
-    c->input = (c->input - c->backward_comm) * rate + comm[1];
-    c->weight *= rate;
-    c->beside *= rate;
+    cost->reread *= back;
+    cost->renorm *= back;
+    cost->input = (cost->input - cost->backward_comm) * rate + comm[1];
+    cost->weight *= rate;
+    cost->beside *= rate;
 }
 
-static luo_status cost_layer(stepper *w, const step_stage *s, int64_t layer, int recompute,
+static luo_status cost_layer(stepper *w, const step_stage *stage, int64_t layer, int recompute,
                              step_layer *out)
 {
-    luo_layer_shape shape = s->shape;
-    luo_layer_cost *c = &out->cost;
+    luo_layer_shape shape = stage->shape;
+    luo_layer_cost *cost = &out->cost;
     shape.layer = layer;
-    LUO_TRY(step_beside(w, s, &shape));
-    LUO_TRY(luo_cost_layer(&w->ctx, &shape, s->at->dev, recompute, c, w->err));
-    if (s->rate > 1 || w->estimates) slow_down(c, s->rate, !w->estimates);
+    LUO_TRY(step_beside(w, stage, &shape));
+    LUO_TRY(luo_cost_layer(&w->ctx, &shape, stage->at->dev, recompute, cost, w->err));
+    if (stage->rate > 1 || w->estimates) slow_down(cost, stage->rate, !w->estimates);
     out->beside = shape.beside;
     if (!luo_sched_splits(w->plan->schedule)) return LUO_OK;
-    out->input = c->input;
-    c->backward = c->weight;
-    memcpy(c->done, c->weight_done, sizeof c->done);
-    memcpy(c->due, c->weight_due, sizeof c->due);
+    out->input = cost->input;
+    cost->backward = cost->weight;
+    memcpy(cost->done, cost->weight_done, sizeof cost->done);
+    memcpy(cost->due, cost->weight_due, sizeof cost->due);
     return LUO_OK;
 }
 
@@ -100,37 +100,37 @@ static int recompute_of(const luo_stage *st, int32_t layer)
     return LUO_RECOMPUTE_NONE;
 }
 
-static luo_status find_layer(stepper *w, const step_stage *s, int32_t layer,
+static luo_status find_layer(stepper *w, const step_stage *stage, int32_t layer,
                              const step_layer **out)
 {
     const luo_model *model = w->in->model;
-    const int recompute = recompute_of(s->at, layer);
+    const int recompute = recompute_of(stage->at, layer);
     const int32_t kind = luo_model_layer_kind(model, layer);
     for (int32_t i = w->nlayers; i-- > 0;) {
-        const step_costed *x = &w->layers[i];
-        if (x->recompute != recompute || x->kind != kind ||
-            !same_stage(w->in->cluster, x->of, s))
+        const step_costed *costed = &w->layers[i];
+        if (costed->recompute != recompute || costed->kind != kind ||
+            !same_stage(w->in->cluster, costed->of, stage))
             continue;
-        *out = x->layer;
+        *out = costed->layer;
         return LUO_OK;
     }
     if (!LUO_VEC_ROOM_IN(w->scratch, w->layers, w->nlayers, w->cap_layers))
         return luo_err_nomem(w->err);
-    step_costed *x = &w->layers[w->nlayers];
-    *x = (step_costed){s, recompute, kind, LUO_NEW(w->scratch, step_layer)};
-    if (!x->layer) return luo_err_nomem(w->err);
-    LUO_TRY(cost_layer(w, s, layer, recompute, x->layer));
+    step_costed *costed = &w->layers[w->nlayers];
+    *costed = (step_costed){stage, recompute, kind, LUO_NEW(w->scratch, step_layer)};
+    if (!costed->layer) return luo_err_nomem(w->err);
+    LUO_TRY(cost_layer(w, stage, layer, recompute, costed->layer));
     w->nlayers++;
-    *out = x->layer;
+    *out = costed->layer;
     return LUO_OK;
 }
 
 /* ---- stages ---- */
 
-static luo_status cost_end(const stepper *w, const step_stage *s, bool head, luo_pair_cost *out)
+static luo_status cost_end(const stepper *w, const step_stage *stage, bool head, luo_pair_cost *out)
 {
-    const double rate = s->rate;
-    LUO_TRY((head ? luo_cost_head : luo_cost_embedding)(&w->ctx, &s->shape, s->at->dev, out,
+    const double rate = stage->rate;
+    LUO_TRY((head ? luo_cost_head : luo_cost_embedding)(&w->ctx, &stage->shape, stage->at->dev, out,
                                                         w->err));
     *out = (luo_pair_cost){out->forward * rate, out->backward * rate, out->read * rate,
                            out->done * rate, out->reread * rate, out->input * rate,
@@ -139,42 +139,44 @@ static luo_status cost_end(const stepper *w, const step_stage *s, bool head, luo
 }
 
 /* zb_h1: gradients are complete in BW. */
-static void cost_task(const stepper *w, step_stage *s, step_chunk *c)
+static void cost_task(const stepper *w, step_stage *stage, step_chunk *chunk)
 {
     const bool splits = luo_sched_splits(w->plan->schedule);
-    luo_pair_cost *end[2] = {c->embedding ? &s->embedding : NULL, c->head ? &s->head : NULL};
-    for (int32_t l = c->lo; l < c->hi; l++) {
-        const step_layer *x = c->layer[l - c->lo];
-        c->forward += x->cost.forward;
-        c->backward += splits ? x->input : x->cost.backward;
-        c->weight += splits ? x->cost.weight : 0;
+    luo_pair_cost *end[2] = {chunk->embedding ? &stage->embedding : NULL,
+                             chunk->head ? &stage->head : NULL};
+    for (int32_t l = chunk->lo; l < chunk->hi; l++) {
+        const step_layer *layer = chunk->layer[l - chunk->lo];
+        chunk->forward += layer->cost.forward;
+        chunk->backward += splits ? layer->input : layer->cost.backward;
+        chunk->weight += splits ? layer->cost.weight : 0;
     }
     for (int k = 0; k < 2; k++) {
         if (!end[k]) continue;
-        c->forward += end[k]->forward;
-        c->backward += splits ? end[k]->input : end[k]->backward;
-        c->weight += splits ? end[k]->weight : 0;
+        chunk->forward += end[k]->forward;
+        chunk->backward += splits ? end[k]->input : end[k]->backward;
+        chunk->weight += splits ? end[k]->weight : 0;
         if (splits) end[k]->backward = end[k]->done = end[k]->weight;
     }
 }
 
-static luo_status cost_stage(stepper *w, step_stage *s)
+static luo_status cost_stage(stepper *w, step_stage *stage)
 {
-    const int32_t chunks = s->at->nlayers;
-    s->chunk = LUO_NEW_N(w->scratch, step_chunk, chunks);
-    if (!s->chunk) return luo_err_nomem(w->err);
-    if (s->at->embedding) LUO_TRY(cost_end(w, s, false, &s->embedding));
-    if (s->at->head) LUO_TRY(cost_end(w, s, true, &s->head));
+    const int32_t chunks = stage->at->nlayers;
+    stage->chunk = LUO_NEW_N(w->scratch, step_chunk, chunks);
+    if (!stage->chunk) return luo_err_nomem(w->err);
+    if (stage->at->embedding) LUO_TRY(cost_end(w, stage, false, &stage->embedding));
+    if (stage->at->head) LUO_TRY(cost_end(w, stage, true, &stage->head));
     for (int32_t k = 0; k < chunks; k++) {
-        step_chunk *c = &s->chunk[k];
-        *c = (step_chunk){.lo = s->at->layers[k].lo, .hi = s->at->layers[k].hi,
-                          .embedding = s->at->embedding && k == 0,
-                          .head = s->at->head && k == chunks - 1};
-        c->layer = LUO_NEW_N(w->scratch, const step_layer *, c->hi - c->lo + 1);
-        if (!c->layer) return luo_err_nomem(w->err);
-        for (int32_t l = c->lo; l < c->hi; l++)
-            LUO_TRY(find_layer(w, s, l, &c->layer[l - c->lo]));
-        cost_task(w, s, c);
+        step_chunk *chunk = &stage->chunk[k];
+        *chunk = (step_chunk){.lo = stage->at->layers[k].lo,
+                              .hi = stage->at->layers[k].hi,
+                              .embedding = stage->at->embedding && k == 0,
+                              .head = stage->at->head && k == chunks - 1};
+        chunk->layer = LUO_NEW_N(w->scratch, const step_layer *, chunk->hi - chunk->lo + 1);
+        if (!chunk->layer) return luo_err_nomem(w->err);
+        for (int32_t l = chunk->lo; l < chunk->hi; l++)
+            LUO_TRY(find_layer(w, stage, l, &chunk->layer[l - chunk->lo]));
+        cost_task(w, stage, chunk);
     }
     return LUO_OK;
 }
@@ -206,13 +208,13 @@ static step_stage open_stage(const stepper *w, int32_t pipeline, const luo_stage
 static bool same_as_before(const stepper *w, int32_t i)
 {
     const luo_pipeline *a = &w->plan->pipelines[i - 1], *b = &w->plan->pipelines[i];
-    const step_pipe *x = &w->pipe[i - 1];
+    const step_pipe *pipe = &w->pipe[i - 1];
     if (a->micro_batches != b->micro_batches || a->nstages != b->nstages) return false;
     for (int32_t s = 0; s < b->nstages; s++) {
         const luo_stage *p = &a->stages[s], *q = &b->stages[s];
         const step_stage mine = open_stage(w, i, q);
         if (p->nlayers != q->nlayers || p->recompute != q->recompute || p->nrecompute ||
-            q->nrecompute || !same_stage(w->in->cluster, &x->stage[s], &mine))
+            q->nrecompute || !same_stage(w->in->cluster, &pipe->stage[s], &mine))
             return false;
         if (memcmp(p->layers, q->layers, (size_t)p->nlayers * sizeof *p->layers) != 0) return false;
         const int32_t from[2] = {a->stages[s ? s - 1 : 0].dev[0], b->stages[s ? s - 1 : 0].dev[0]};
@@ -228,18 +230,19 @@ static bool same_as_before(const stepper *w, int32_t i)
 static luo_status open_pipe(stepper *w, int32_t i)
 {
     const luo_pipeline *pl = &w->plan->pipelines[i];
-    step_pipe *p = &w->pipe[i];
-    *p = (step_pipe){.n = pl->nstages, .stage = LUO_NEW_N(w->scratch, step_stage, pl->nstages),
-                     .transfer = LUO_NEW_N(w->scratch, double, pl->nstages),
-                     .back = LUO_NEW_N(w->scratch, double, pl->nstages)};
-    if (!p->stage || !p->transfer || !p->back) return luo_err_nomem(w->err);
-    for (int32_t s = 0; s < p->n; s++) {
-        p->stage[s] = open_stage(w, i, &pl->stages[s]);
-        p->stage[s].index = s;
-        LUO_TRY(cost_stage(w, &p->stage[s]));
+    step_pipe *pipe = &w->pipe[i];
+    *pipe = (step_pipe){.n = pl->nstages,
+                        .stage = LUO_NEW_N(w->scratch, step_stage, pl->nstages),
+                        .transfer = LUO_NEW_N(w->scratch, double, pl->nstages),
+                        .back = LUO_NEW_N(w->scratch, double, pl->nstages)};
+    if (!pipe->stage || !pipe->transfer || !pipe->back) return luo_err_nomem(w->err);
+    for (int32_t s = 0; s < pipe->n; s++) {
+        pipe->stage[s] = open_stage(w, i, &pl->stages[s]);
+        pipe->stage[s].index = s;
+        LUO_TRY(cost_stage(w, &pipe->stage[s]));
     }
-    for (int32_t s = 0; s < p->n; s++)
-        if (step_next(w, pl, s) && !w->estimates) step_cost_message(w, p, s);
+    for (int32_t s = 0; s < pipe->n; s++)
+        if (step_next(w, pl, s) && !w->estimates) step_cost_message(w, pipe, s);
     return LUO_OK;
 }
 

@@ -12,42 +12,43 @@
 /* ---- sums of pieces ---- */
 
 /* A run of one stage: what a layer is asked about before there are runs. */
-static step_run alone_of(const step_stage *s)
+static step_run alone_of(const step_stage *stage)
 {
-    return (step_run){.widest = s->shape.tp};
+    return (step_run){.widest = stage->shape.tp};
 }
 
 /* Does a device copy its slice of what all devices of the tensor group have? A call that follows
  * reads it where it lies, if it is one of a bucket. */
-static bool copies(const stepper *w, const step_run *r, const step_tensor *t)
+static bool copies(const stepper *w, const step_run *run, const step_tensor *tensor)
 {
-    if (!step_cuts_whole(w, r, t, false) || w->plan->sequence_parallel) return false;
+    if (!step_cuts_whole(w, run, tensor, false) || w->plan->sequence_parallel) return false;
     return step_shard_size(w) == 1 || luo_bucketing_is_off(step_rule(w));
 }
 
 /* GPU seconds of a kernel that reads two pieces and writes one, and of the copy before, if any. */
-static luo_status sum_seconds(const stepper *w, const step_stage *s, const step_tensor *t,
+static luo_status sum_seconds(const stepper *w, const step_stage *stage, const step_tensor *tensor,
                               double seconds[2])
 {
-    const step_run r = alone_of(s);
-    const luo_profile *profile = luo_cluster_profile(w->in->cluster, s->at->dev[0]);
-    const double bytes = (w->plan->dtype == LUO_F64 ? 8 : 4) * step_moved(w, &r, t, false);
-    const int32_t ranks = step_way(w, &r, t, false) == STEP_PIPELINES ? w->ranks : 1;
+    const step_run run = alone_of(stage);
+    const luo_profile *profile = luo_cluster_profile(w->in->cluster, stage->at->dev[0]);
+    const double bytes = (w->plan->dtype == LUO_F64 ? 8 : 4) * step_moved(w, &run, tensor, false);
+    const int32_t ranks = step_way(w, &run, tensor, false) == STEP_PIPELINES ? w->ranks : 1;
     seconds[1] = 0;
     LUO_TRY(luo_cost_stream(profile, 3 * bytes * ranks / step_shard_size(w), &seconds[0], w->err));
-    return copies(w, &r, t) ? luo_cost_stream(profile, 2 * bytes, &seconds[1], w->err) : LUO_OK;
+    return copies(w, &run, tensor) ? luo_cost_stream(profile, 2 * bytes, &seconds[1], w->err)
+                                   : LUO_OK;
 }
 
-luo_status step_beside(const stepper *w, const step_stage *s, luo_layer_shape *shape)
+luo_status step_beside(const stepper *w, const step_stage *stage, luo_layer_shape *shape)
 {
-    step_tensor t[STEP_LAYER_TENSORS];
+    step_tensor tensor[STEP_LAYER_TENSORS];
     if (!step_scatters_each(w)) return LUO_OK;
-    const int32_t n = step_layer_tensors(w, shape->layer, s->shape.tp, t);
+    const int32_t n = step_layer_tensors(w, shape->layer, stage->shape.tp, tensor);
     shape->beside = 0;
     shape->beside_kernels = n;
     for (int32_t i = 0; i < n; i++) {
         double seconds[2];
-        LUO_TRY(sum_seconds(w, s, &t[i], seconds));
+        LUO_TRY(sum_seconds(w, stage, &tensor[i], seconds));
         shape->beside += seconds[0] + seconds[1];
         shape->beside_kernels += seconds[1] > 0;
     }
@@ -75,20 +76,20 @@ typedef struct builder {
 
 static step_beat *beat(builder *x, step_beat_kind kind)
 {
-    step_beats *b = x->b;
-    if (b->n == b->cap) {
-        const size_t was = (size_t)b->cap * sizeof *b->at;
-        step_beat *at = luo_arena_grow(x->w->scratch, b->at, was, 2 * was + 64 * sizeof *at);
+    step_beats *beats = x->b;
+    if (beats->n == beats->cap) {
+        const size_t was = (size_t)beats->cap * sizeof *beats->at;
+        step_beat *at = luo_arena_grow(x->w->scratch, beats->at, was, 2 * was + 64 * sizeof *at);
         if (!at) {
             x->failed = true;
-            b->n = 0;
-            return b->cap > 0 ? b->at : NULL;
+            beats->n = 0;
+            return beats->cap > 0 ? beats->at : NULL;
         }
-        b->at = at;
-        b->cap = 2 * b->cap + 64;
+        beats->at = at;
+        beats->cap = 2 * beats->cap + 64;
     }
-    b->at[b->n] = (step_beat){.kind = kind};
-    return &b->at[b->n++];
+    beats->at[beats->n] = (step_beat){.kind = kind};
+    return &beats->at[beats->n++];
 }
 
 static void work(builder *x, double seconds)
@@ -135,26 +136,28 @@ typedef struct unit {
 
 static int32_t list_units(const builder *x, unit *u)
 {
-    const step_stage *s = x->s;
-    const step_chunk *c = x->c;
+    const step_stage *stage = x->s;
+    const step_chunk *chunk = x->c;
     int32_t n = 0;
-    if (c->embedding)
-        u[n++] = (unit){.id = -1, .forward = s->embedding.forward,
-                        .backward = s->embedding.backward, .computes = {1, 1},
+    if (chunk->embedding)
+        u[n++] = (unit){.id = -1,
+                        .forward = stage->embedding.forward,
+                        .backward = stage->embedding.backward,
+                        .computes = {1, 1},
                         .reread = {-1, -1}};
-    for (int32_t l = c->lo; l < c->hi; l++) {
-        const luo_layer_cost *cost = &c->layer[l - c->lo]->cost;
+    for (int32_t l = chunk->lo; l < chunk->hi; l++) {
+        const luo_layer_cost *cost = &chunk->layer[l - chunk->lo]->cost;
         u[n++] = (unit){.id = l, .forward = cost->forward, .backward = cost->backward,
                         .computes = {1 - cost->forward_comm / cost->forward,
                                      1 - cost->backward_comm / cost->backward},
                         .reread = {cost->reread, cost->renorm}};
     }
-    if (c->head)
+    if (chunk->head)
         u[n++] = (unit){.id = (int32_t)x->w->in->model->layers,
-                        .forward = s->head.forward,
-                        .backward = s->head.backward,
+                        .forward = stage->head.forward,
+                        .backward = stage->head.backward,
                         .computes = {1, 1},
-                        .reread = {s->head.reread, s->head.done}};
+                        .reread = {stage->head.reread, stage->head.done}};
     return n;
 }
 
@@ -231,9 +234,9 @@ static void forward_beats(builder *x, unit *u, int32_t n)
 /* ---- scatters ---- */
 
 /* With sequence parallelism what is whole is summed inside the tensor group first. */
-static bool is_apart(const builder *x, const step_tensor *t)
+static bool is_apart(const builder *x, const step_tensor *tensor)
 {
-    return t->whole && step_sums_inside(x->s);
+    return tensor->whole && step_sums_inside(x->s);
 }
 
 static bool is_summed(const builder *x, int32_t bucket)
@@ -415,35 +418,36 @@ static luo_status backward_beats(builder *x, unit *u, int32_t n, bool by_unit)
 
 /* ---- a stage ---- */
 
-static luo_status make_chunk(builder *x, step_chunk *c)
+static luo_status make_chunk(builder *x, step_chunk *chunk)
 {
     stepper *w = x->w;
-    unit *u = LUO_NEW_N(w->scratch, unit, c->hi - c->lo + 2);
+    unit *u = LUO_NEW_N(w->scratch, unit, chunk->hi - chunk->lo + 2);
     if (!u) return luo_err_nomem(w->err);
     const int32_t n = list_units(x, u);
     for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
     x->t = w->room;
     if (step_gathers_each(w)) {
         LUO_TRY(cost_gathers(x, u, n));
-        x->b = &c->forward_beats;
+        x->b = &chunk->forward_beats;
         LUO_TRY(step_loss(w, x->run, &x->b->loss));
         forward_beats(x, u, n);
     }
     for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
-    x->b = &c->backward_beats;
+    x->b = &chunk->backward_beats;
     LUO_TRY(step_loss(w, x->run, &x->b->loss));
     LUO_TRY(list_buckets(x));
     LUO_TRY(backward_beats(x, u, n, step_rule(w).rule == LUO_BUCKET_UNIT));
     return x->failed ? luo_err_nomem(w->err) : LUO_OK;
 }
 
-static luo_status make_run(stepper *w, const step_run *r, int32_t pipeline)
+static luo_status make_run(stepper *w, const step_run *run, int32_t pipeline)
 {
-    step_chunk *c = step_chunk_of(w, r, pipeline);
-    builder x = {.w = w, .run = r, .s = step_stage_of(w, r, pipeline), .c = c};
-    LUO_TRY(make_chunk(&x, c));
-    const int32_t most = c->backward_beats.ncalls > c->forward_beats.ncalls
-                             ? c->backward_beats.ncalls : c->forward_beats.ncalls;
+    step_chunk *chunk = step_chunk_of(w, run, pipeline);
+    builder x = {.w = w, .run = run, .s = step_stage_of(w, run, pipeline), .c = chunk};
+    LUO_TRY(make_chunk(&x, chunk));
+    const int32_t most = chunk->backward_beats.ncalls > chunk->forward_beats.ncalls
+                             ? chunk->backward_beats.ncalls
+                             : chunk->forward_beats.ncalls;
     if (most <= w->nends) return LUO_OK;
     w->ends = LUO_NEW_N(w->scratch, double, most);
     if (!w->ends) return luo_err_nomem(w->err);
@@ -463,34 +467,40 @@ luo_status step_make_beats(stepper *w)
 /* ---- a task ---- */
 
 /* Work beside calls, which are under way until the lane is free. */
-static double slowed(const step_stage *s, const step_beats *b, const step_beat *work, double now)
+static double slowed(const step_stage *stage, const step_beats *beats, const step_beat *work,
+                     double now)
 {
-    const double more = luo_cost_beside(work->seconds, fmax(0, s->lane - now), b->loss);
+    const double more = luo_cost_beside(work->seconds, fmax(0, stage->lane - now), beats->loss);
     return work->seconds + work->computes * (more - work->seconds);
 }
 
 /* Without shard_overlap work and calls take turns: each waits for all that was issued before. */
-void step_play(stepper *w, step_stage *s, const step_beats *b, luo_turn *x)
+void step_play(stepper *w, step_stage *stage, const step_beats *beats, luo_turn *turn)
 {
     const bool turns = !w->in->stack->shard_overlap;
-    double now = x->start;
-    for (int32_t i = 0; i < b->n; i++) {
-        const step_beat *at = &b->at[i];
+    double now = turn->start;
+    for (int32_t i = 0; i < beats->n; i++) {
+        const step_beat *at = &beats->at[i];
         double *end = &w->ends[at->kind == STEP_KEEP ? 0 : at->call], since = now;
         switch (at->kind) {
         case STEP_WORK:
-            if (turns) now = fmax(now, s->lane);
-            now += slowed(s, b, at, now);
+            if (turns) now = fmax(now, stage->lane);
+            now += slowed(stage, beats, at, now);
             break;
         case STEP_MARK: *end = now; break;
-        case STEP_KEEP: b->kept[at->call] = now; break;
+        case STEP_KEEP:
+            beats->kept[at->call] = now;
+            break;
         case STEP_WAIT: now = fmax(now, *end); break;
-        case STEP_END: x->end = now; break;
+        case STEP_END:
+            turn->end = now;
+            break;
         case STEP_CALL:
-            if (at->since == STEP_AT_START) since = s->worked;
+            if (at->since == STEP_AT_START)
+                since = stage->worked;
             else if (at->since >= 0 && !turns) since = w->ends[at->since];
-            *end = s->lane = fmax(s->lane, since) + at->seconds;
+            *end = stage->lane = fmax(stage->lane, since) + at->seconds;
         }
     }
-    s->worked = x->free = now;
+    stage->worked = turn->free = now;
 }

@@ -115,9 +115,9 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, 
 /* The stack's rules of memory for this row: DeepSpeed's bf16 optimizer held gradients in bf16 until
  * 2022-02-27, in f32 since (bigscience chronicles). */
 luo_memory_rules luo_case_memory(const luo_case *one);
-/* What the row's source printed as memory, bytes, of a device that needs m: what its device had
- * taken, context included, where it read that (bloom); else the largest allocation. */
-double luo_case_printed(const luo_case *one, const luo_memory *m);
+/* What the row's source printed as memory, bytes, of a device that needs memory: what its device
+ * had taken, context included, where it read that (bloom); else the largest allocation. */
+double luo_case_printed(const luo_case *one, const luo_memory *memory);
 /* The closed form of a whole step. Errors: those of luo_plan_step. */
 luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,
                            luo_err *err);

@@ -122,13 +122,13 @@ static luo_status make_cluster(luo_arena *arena, const luo_suite_row *row, const
     static const char *const racks[] = {"r0"};
     const int32_t nodes = luo_suite_nodes(row);
     const bool pcie = !(gpu->nvlink_bytes_per_s > 0);
-    luo_suite_fabric f = luo_suite_fabric_of(row);
+    luo_suite_fabric fabric = luo_suite_fabric_of(row);
     luo_cluster *cluster = LUO_NEW(arena, luo_cluster);
     luo_node_group *group = LUO_NEW(arena, luo_node_group);
     if (!cluster || !group) return luo_err_nomem(err);
-    if (f.nics > row->gpus_per_node) {
-        f.nic_bytes_per_s *= (double)f.nics / row->gpus_per_node;
-        f.nics = row->gpus_per_node;
+    if (fabric.nics > row->gpus_per_node) {
+        fabric.nic_bytes_per_s *= (double)fabric.nics / row->gpus_per_node;
+        fabric.nics = row->gpus_per_node;
     }
     /* Latencies are those of the clusters that we ship. */
     *group = (luo_node_group){.name = "node",
@@ -147,8 +147,8 @@ static luo_status make_cluster(luo_arena *arena, const luo_suite_row *row, const
                               .pcie_latency_s = pcie ? 1.5e-6 : 0,
                               .sockets = 1,
                               .devices_per_switch = row->gpus_per_node,
-                              .nics = nodes > 1 ? f.nics : 0,
-                              .nic_bytes_per_s = f.nic_bytes_per_s,
+                              .nics = nodes > 1 ? fabric.nics : 0,
+                              .nic_bytes_per_s = fabric.nic_bytes_per_s,
                               .nic_latency_s = 2e-6,
                               .host_cores = 1};
     *cluster = (luo_cluster){.name = row->fabric,
@@ -502,17 +502,17 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, 
 
 luo_memory_rules luo_case_memory(const luo_case *one)
 {
-    luo_memory_rules r = luo_stack_memory(one->stack);
+    luo_memory_rules rules = luo_stack_memory(one->stack);
     if (strcmp(one->row->system, "megatron-deepspeed") == 0 &&
         strcmp(one->row->date, "2022-02-28") >= 0)
-        r.gradient_bytes = 4;
-    return r;
+        rules.gradient_bytes = 4;
+    return rules;
 }
 
-double luo_case_printed(const luo_case *one, const luo_memory *m)
+double luo_case_printed(const luo_case *one, const luo_memory *memory)
 {
-    if (strcmp(one->row->suite, "bloom") != 0) return (double)m->allocated;
-    return (double)m->peak + one->profile->reserved_bytes;
+    if (strcmp(one->row->suite, "bloom") != 0) return (double)memory->allocated;
+    return (double)memory->peak + one->profile->reserved_bytes;
 }
 
 luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,

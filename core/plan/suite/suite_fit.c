@@ -56,13 +56,13 @@ static double *field_of(luo_profile *profile, const char *key, double *unit)
     return NULL;
 }
 
-luo_status luo_suite_fit_set(const luo_suite_fit *f, const luo_suite_param *p, double value,
+luo_status luo_suite_fit_set(const luo_suite_fit *fit, const luo_suite_param *param, double value,
                              luo_err *err)
 {
-    for (int32_t i = 0; p->of_stack && i < f->nstacks; i++)
-        LUO_TRY(luo_stack_set(f->stacks[i], p->key, value, err));
-    for (int32_t i = 0; !p->of_stack && i < f->nprofiles; i++) {
-        double unit = 1, *at = field_of(f->profiles[i], p->key, &unit);
+    for (int32_t i = 0; param->of_stack && i < fit->nstacks; i++)
+        LUO_TRY(luo_stack_set(fit->stacks[i], param->key, value, err));
+    for (int32_t i = 0; !param->of_stack && i < fit->nprofiles; i++) {
+        double unit = 1, *at = field_of(fit->profiles[i], param->key, &unit);
         *at = value * unit;
     }
     return LUO_OK;
@@ -102,19 +102,19 @@ static int32_t stratum_for(fitter *t, const luo_suite_row *row)
 static double objective(void *ctx, const double *values)
 {
     fitter *t = ctx;
-    const luo_suite_fit *f = t->f;
+    const luo_suite_fit *fit = t->f;
     if (t->st != LUO_OK) return INFINITY;
-    for (int32_t i = 0; i < f->nparams; i++) {
-        t->st = luo_suite_fit_set(f, f->params[i], values[i], t->err);
+    for (int32_t i = 0; i < fit->nparams; i++) {
+        t->st = luo_suite_fit_set(fit, fit->params[i], values[i], t->err);
         if (t->st != LUO_OK) return INFINITY;
     }
     for (int32_t s = 0; s < t->nstrata; s++) t->strata[s].sum = 0;
-    for (int32_t i = 0; i < f->ncases; i++) {
+    for (int32_t i = 0; i < fit->ncases; i++) {
         luo_step_cost cost;
         if (t->stratum_of[i] < 0) continue;
-        t->st = luo_case_closed(t->scratch, f->cases[i], &cost, t->err);
+        t->st = luo_case_closed(t->scratch, fit->cases[i], &cost, t->err);
         if (t->st != LUO_OK) return INFINITY;
-        t->strata[t->stratum_of[i]].sum += fabs(log(cost.step / f->cases[i]->measured_s));
+        t->strata[t->stratum_of[i]].sum += fabs(log(cost.step / fit->cases[i]->measured_s));
     }
     double sum = 0;
     for (int32_t s = 0; s < t->nstrata; s++) sum += t->strata[s].sum / t->strata[s].n;
@@ -125,12 +125,12 @@ static double objective(void *ctx, const double *values)
 
 static luo_status check(fitter *t, luo_err *err)
 {
-    const luo_suite_fit *f = t->f;
+    const luo_suite_fit *fit = t->f;
     int32_t rows = 0;
-    t->stratum_of = LUO_NEW_N(t->scratch, int32_t, f->ncases);
+    t->stratum_of = LUO_NEW_N(t->scratch, int32_t, fit->ncases);
     if (!t->stratum_of) return luo_err_nomem(err);
-    for (int32_t i = 0; i < f->ncases; i++) {
-        const luo_case *one = f->cases[i];
+    for (int32_t i = 0; i < fit->ncases; i++) {
+        const luo_case *one = fit->cases[i];
         t->stratum_of[i] = -1;
         if (!one->cluster || !(one->measured_s > 0) || luo_suite_excluded(one->row)) continue;
         if (one->row->cp > 1) continue; /* constants are those of docs/validation.md */
@@ -139,26 +139,28 @@ static luo_status check(fitter *t, luo_err *err)
         t->strata[t->stratum_of[i]].n++;
         rows++;
     }
-    if (rows < f->nparams || rows == 0)
-        return luo_err_set(err, LUO_EINPUT, "%d rows for %d parameters; give at least as many rows "
-                           "as parameters or name fewer with --fit.", (int)rows, (int)f->nparams);
+    if (rows < fit->nparams || rows == 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "%d rows for %d parameters; give at least as many rows "
+                           "as parameters or name fewer with --fit.",
+                           (int)rows, (int)fit->nparams);
     return LUO_OK;
 }
 
-luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *f, luo_suite_fitted *out,
+luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *fit, luo_suite_fitted *out,
                              luo_err *err)
 {
     luo_search_param p[LUO_SEARCH_PARAMS];
-    fitter t = {.scratch = scratch, .f = f, .err = err};
+    fitter t = {.scratch = scratch, .f = fit, .err = err};
     *out = (luo_suite_fitted){.objective = INFINITY};
     LUO_TRY(check(&t, err));
-    for (int32_t i = 0; i < f->nparams; i++) {
-        const luo_suite_param *q = f->params[i];
+    for (int32_t i = 0; i < fit->nparams; i++) {
+        const luo_suite_param *q = fit->params[i];
         p[i] = (luo_search_param){q->name, q->otherwise, q->lo, q->hi, q->logarithmic};
     }
-    luo_search_pattern(p, f->nparams, f->seed, objective, &t, out->value);
-    for (int32_t i = 0; i < f->nparams; i++)
-        out->weak[i] = luo_search_weak(p, f->nparams, i, objective, &t, out->value);
+    luo_search_pattern(p, fit->nparams, fit->seed, objective, &t, out->value);
+    for (int32_t i = 0; i < fit->nparams; i++)
+        out->weak[i] = luo_search_weak(p, fit->nparams, i, objective, &t, out->value);
     out->objective = objective(&t, out->value); /* and leaves the constants at it */
     return t.st;
 }

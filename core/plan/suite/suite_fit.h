@@ -35,10 +35,10 @@ typedef struct luo_suite_fitted {
  * measured)| by the pattern search; profiles and stacks keep the result. Rows without a measured
  * step do not count. Errors: LUO_EINPUT fewer rows than parameters; a constant that stacks do
  * not have; LUO_ENOMEM. Cost: O(6000 * rows * closed form). */
-luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *f, luo_suite_fitted *out,
+luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *fit, luo_suite_fitted *out,
                              luo_err *err);
 /* Sets one constant everywhere. Errors: those of luo_stack_set. */
-luo_status luo_suite_fit_set(const luo_suite_fit *f, const luo_suite_param *p, double value,
+luo_status luo_suite_fit_set(const luo_suite_fit *fit, const luo_suite_param *param, double value,
                              luo_err *err);
 
 /* How what is fitted on a suite is named: the stack as the system of its rows, or as that system at

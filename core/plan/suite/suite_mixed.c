@@ -66,25 +66,26 @@ static bool same_gpu(const luo_suite_gpu *gpu, const char *name)
 }
 
 /* The micro-batch of the table that is nearest to b, the smaller of two; 0: none. */
-static int32_t nearest(const luo_layer_times *t, const luo_suite_row *row, const luo_suite_gpu *gpu,
-                       int32_t b)
+static int32_t nearest(const luo_layer_times *times, const luo_suite_row *row,
+                       const luo_suite_gpu *gpu, int32_t b)
 {
     int32_t best = 0;
-    for (int32_t i = 0; t && i < t->n; i++) {
-        const luo_layer_time *l = &t->at[i];
-        if (l->tp != row->tp || !luo_layer_same_model(row->model, l->model) ||
-            !same_gpu(gpu, l->gpu))
+    for (int32_t i = 0; times && i < times->n; i++) {
+        const luo_layer_time *time = &times->at[i];
+        if (time->tp != row->tp || !luo_layer_same_model(row->model, time->model) ||
+            !same_gpu(gpu, time->gpu))
             continue;
-        const int32_t off = abs(l->sequences - b), least = abs(best - b);
-        if (best == 0 || off < least || (off == least && l->sequences < best)) best = l->sequences;
+        const int32_t off = abs(time->sequences - b), least = abs(best - b);
+        if (best == 0 || off < least || (off == least && time->sequences < best))
+            best = time->sequences;
     }
     return best;
 }
 
 /* Seconds of a micro-batch of stage k, communication of its tensor group included. Layer 0 of the
  * table is the embedding, its last the head. */
-static double table_seconds(const luo_layer_times *t, const luo_case *one, const luo_suite_gpu *gpu,
-                            int32_t k, int32_t sequences)
+static double table_seconds(const luo_layer_times *times, const luo_case *one,
+                            const luo_suite_gpu *gpu, int32_t k, int32_t sequences)
 {
     const luo_suite_row *row = one->row;
     int64_t first = 1, last;
@@ -93,11 +94,12 @@ static double table_seconds(const luo_layer_times *t, const luo_case *one, const
     last = first + one->layers[k] - 1;
     if (k == 0) first = 0;
     if (k == row->pp - 1) last++;
-    for (int32_t i = 0; i < t->n; i++) {
-        const luo_layer_time *l = &t->at[i];
-        if (l->tp == row->tp && l->sequences == sequences && l->layer >= first &&
-            l->layer <= last && luo_layer_same_model(row->model, l->model) && same_gpu(gpu, l->gpu))
-            sum += l->forward_s + l->backward_s;
+    for (int32_t i = 0; i < times->n; i++) {
+        const luo_layer_time *time = &times->at[i];
+        if (time->tp == row->tp && time->sequences == sequences && time->layer >= first &&
+            time->layer <= last && luo_layer_same_model(row->model, time->model) &&
+            same_gpu(gpu, time->gpu))
+            sum += time->forward_s + time->backward_s;
     }
     return sum * one->micro_batch_sequences / sequences;
 }
@@ -192,11 +194,11 @@ static void stretch(luo_profile *profile, double x)
 
 /* The kernels of entry i as long as the table says; what does not grow with them (the host, calls
  * of the tensor group) is found by making them twice as long. */
-static luo_status take_table(luo_case *one, const luo_layer_times *t, const luo_suite_gpu *gpu,
+static luo_status take_table(luo_case *one, const luo_layer_times *times, const luo_suite_gpu *gpu,
                              int32_t i, bool *scaled, luo_err *err)
 {
     const luo_suite_row *row = one->row;
-    const int32_t k = i / row->dp, sequences = nearest(t, row, gpu, one->micro_batch_sequences);
+    const int32_t k = i / row->dp, sequences = nearest(times, row, gpu, one->micro_batch_sequences);
     const int32_t *dev = &one->dev[((i % row->dp) * row->pp + k) * row->tp];
     luo_profile *profile =
         (luo_profile *)(uintptr_t)one->cluster->groups[i].profile; /* our own copy */
@@ -212,7 +214,7 @@ static luo_status take_table(luo_case *one, const luo_layer_times *t, const luo_
     LUO_TRY(formula_seconds(one, k, dev, &twice, err));
     received_seconds(one, i % row->dp, k, &received);
     const double kernels = twice - once;
-    const double want = table_seconds(t, one, gpu, k, sequences) + received;
+    const double want = table_seconds(times, one, gpu, k, sequences) + received;
     const double x = (want - (once - kernels)) / kernels;
     if (!(x > 0))
         return suite_refuse(row, LUO_EINPUT, err,

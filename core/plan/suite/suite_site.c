@@ -98,17 +98,18 @@ static bool read_fabric(const char *name, luo_suite_fabric *out)
 
 luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *row)
 {
-    luo_suite_fabric f;
+    luo_suite_fabric fabric;
     for (size_t i = 0; i < sizeof sites / sizeof *sites; i++) {
         if (strcmp(row->fabric, sites[i].name) != 0) continue;
-        f = (luo_suite_fabric){.nics = sites[i].nics};
-        if (f.nics) f.nic_bytes_per_s = sites[i].node_bytes_per_s / f.nics;
-        return f;
+        fabric = (luo_suite_fabric){.nics = sites[i].nics};
+        if (fabric.nics) fabric.nic_bytes_per_s = sites[i].node_bytes_per_s / fabric.nics;
+        return fabric;
     }
-    if (read_cards(row, &f)) return f;
-    if (read_fabric(row->fabric, &f)) {
-        f.chosen = strncmp(row->fabric, "opa-", 4) == 0; /* the links are told, not their rate */
-        return f;
+    if (read_cards(row, &fabric)) return fabric;
+    if (read_fabric(row->fabric, &fabric)) {
+        fabric.chosen =
+            strncmp(row->fabric, "opa-", 4) == 0; /* the links are told, not their rate */
+        return fabric;
     }
     static const char *const before_h100[] = {"A100", "A800", "A10", "V100", "T4", "MI250"};
     bool old = false;
@@ -123,6 +124,6 @@ double luo_suite_node_rate(const luo_suite_row *row, const luo_suite_gpu *gpu)
 {
     if (strcmp(row->fabric, "eth-1g-25g") == 0)
         return strcmp(gpu->profile, "rtx-3090") == 0 ? 0.1148e9 : 2.857e9;
-    const luo_suite_fabric f = luo_suite_fabric_of(row);
-    return f.nics * f.nic_bytes_per_s;
+    const luo_suite_fabric fabric = luo_suite_fabric_of(row);
+    return fabric.nics * fabric.nic_bytes_per_s;
 }

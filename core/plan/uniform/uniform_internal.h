@@ -70,58 +70,60 @@ typedef struct uniform_search {
 /* ---- uniform_place.c ---- */
 
 /* Usable devices and pools. */
-luo_status uniform_take_devices(uniform_search *s);
-/* s->groups: groups of tp devices of the pool inside nodes; what is left in a node stays idle. */
-void uniform_make_groups(uniform_search *s, int32_t pool, int32_t tp);
-/* s->dev: docs/planners.md#order-of-devices. */
-void uniform_place(uniform_search *s, const uniform_frame *f);
-static inline int32_t uniform_width(const uniform_frame *f)
+luo_status uniform_take_devices(uniform_search *search);
+/* search->groups: groups of tp devices of the pool inside nodes; what is left in a node stays idle.
+ */
+void uniform_make_groups(uniform_search *search, int32_t pool, int32_t tp);
+/* search->dev: docs/planners.md#order-of-devices. */
+void uniform_place(uniform_search *search, const uniform_frame *frame);
+static inline int32_t uniform_width(const uniform_frame *frame)
 {
-    return f->tp * f->context.c;
+    return frame->tp * frame->context.c;
 }
-static inline const int32_t *uniform_stage(const uniform_search *s, const uniform_frame *f,
+static inline const int32_t *uniform_stage(const uniform_search *search, const uniform_frame *frame,
                                            int32_t pipeline, int32_t stage)
 {
-    return s->dev + ((int64_t)pipeline * f->pp + stage) * uniform_width(f);
+    return search->dev + ((int64_t)pipeline * frame->pp + stage) * uniform_width(frame);
 }
 /* Has the frame, which is placed, devices of one type alone? */
-bool uniform_is_of_one_type(const uniform_search *s, const uniform_frame *f);
+bool uniform_is_of_one_type(const uniform_search *search, const uniform_frame *frame);
 /* Pipelines whose devices of a stage fill a node: what they share stays inside; 0: none or all. */
-int32_t uniform_near(uniform_search *s, const uniform_frame *f);
+int32_t uniform_near(uniform_search *search, const uniform_frame *frame);
 /* Ranks of the first node if there are more of them: neighbours that exchange heads; else 1. */
-int32_t uniform_neighbours(uniform_search *s, const uniform_frame *f);
+int32_t uniform_neighbours(uniform_search *search, const uniform_frame *frame);
 
 /* ---- uniform_frame.c ---- */
 
 /* Fills in seconds; with `deal`, micro-batches by speed. *good: there are micro-batches enough, and
  * no other frame is the same. */
-luo_status uniform_finish_frame(uniform_search *s, uniform_frame *f, bool deal, bool *good);
+luo_status uniform_finish_frame(uniform_search *search, uniform_frame *frame, bool deal,
+                                bool *good);
 /* Layers of the virtual stages by speed and ends, NULL: nothing else than equal ones. */
-luo_status uniform_balance(uniform_search *s, const uniform_frame *f, int32_t chunks,
+luo_status uniform_balance(uniform_search *search, const uniform_frame *frame, int32_t chunks,
                            const int64_t **layers);
 /* Seconds that no closed form of the shape is below. */
-double uniform_bound(const uniform_search *s, const uniform_shape *x);
+double uniform_bound(const uniform_search *search, const uniform_shape *shape);
 
 /* ---- uniform_shapes.c: the grid ---- */
 
-luo_status uniform_list_shapes(uniform_search *s);
+luo_status uniform_list_shapes(uniform_search *search);
 
 /* ---- uniform_price.c ---- */
 
 /* Ratio of memory on the worst device by the closed form (docs/cost-model.md#memory). */
-void uniform_weigh(uniform_search *s, uniform_shape *x);
-luo_status uniform_price(uniform_search *s, uniform_shape *x);
+void uniform_weigh(uniform_search *search, uniform_shape *shape);
+luo_status uniform_price(uniform_search *search, uniform_shape *shape);
 
 /* ---- uniform_refuse.c ---- */
 
 /* LUO_EINPUT: what the tensor parallelism that is asked for does not divide, and which would. */
-luo_status uniform_refuse_tp(const uniform_search *s);
+luo_status uniform_refuse_tp(const uniform_search *search);
 /* Why the search found nothing: LUO_EINFEASIBLE, or a limit of work. */
-luo_status uniform_refuse(uniform_search *s);
+luo_status uniform_refuse(uniform_search *search);
 
 /* ---- uniform.c ---- */
 
 /* The plan of a shape. Owner: arena. */
-luo_status uniform_make_plan(uniform_search *s, luo_arena *arena, const uniform_shape *x,
+luo_status uniform_make_plan(uniform_search *search, luo_arena *arena, const uniform_shape *shape,
                              luo_plan **out);
 #endif

@@ -98,16 +98,16 @@ static luo_status ask_all(auto_asking *asking, luo_auto_answer *out, luo_err *er
     static const luo_auto_planner order[LUO_AUTO_PLANNERS] = {LUO_AUTO_uniform, LUO_AUTO_search,
                                                               LUO_AUTO_malleus, LUO_AUTO_hap};
     for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
-        luo_auto_candidate *x = &out->at[order[k]];
-        *x = (luo_auto_candidate){.planner = order[k], .step = {.seconds = INFINITY}};
+        luo_auto_candidate *candidate = &out->at[order[k]];
+        *candidate = (luo_auto_candidate){.planner = order[k], .step = {.seconds = INFINITY}};
         luo_err why = {0};
         if (asking->in->asks) asking->in->asks(asking->in->judge->watcher, order[k], k);
-        const luo_status st = planners[order[k]].ask(asking, x, &why);
+        const luo_status st = planners[order[k]].ask(asking, candidate, &why);
         /* Sizes that do not divide, or no device at all: the others have nothing to say either. */
         if (order[k] == LUO_AUTO_uniform && (st == LUO_EINPUT || asking->ndevices == 0))
             return luo_err_set(err, st, "%s", why.text);
-        LUO_TRY(auto_refuse(st, &why, x, err));
-        if (x->plan) asking->best_s = fmin(asking->best_s, x->step.seconds);
+        LUO_TRY(auto_refuse(st, &why, candidate, err));
+        if (candidate->plan) asking->best_s = fmin(asking->best_s, candidate->step.seconds);
     }
     return LUO_OK;
 }

@@ -36,28 +36,29 @@ static luo_status replan(const auto_asking *asking, const luo_plan *plan, double
 }
 
 /* The closed form of the step, with what the stages' seconds change of it. */
-static double step_of(const luo_uniform_result *r, const luo_auto_recomputed *x)
+static double step_of(const luo_uniform_result *result, const luo_auto_recomputed *recomputed)
 {
     int32_t most = 0;
-    for (int32_t i = 0; i < r->plan->npipelines; i++)
-        if (r->plan->pipelines[i].micro_batches > most) most = r->plan->pipelines[i].micro_batches;
-    const double was = (most - 1) * x->was_slowest_s + x->was_sum_s;
-    const double now = (most - 1) * x->slowest_s + x->sum_s;
-    return r->objective_s + (now - was) * r->jitter;
+    for (int32_t i = 0; i < result->plan->npipelines; i++)
+        if (result->plan->pipelines[i].micro_batches > most)
+            most = result->plan->pipelines[i].micro_batches;
+    const double was = (most - 1) * recomputed->was_slowest_s + recomputed->was_sum_s;
+    const double now = (most - 1) * recomputed->slowest_s + recomputed->sum_s;
+    return result->objective_s + (now - was) * result->jitter;
 }
 
-static luo_status add_frames(const auto_asking *asking, const luo_uniform_result *r, int32_t n,
+static luo_status add_frames(const auto_asking *asking, const luo_uniform_result *result, int32_t n,
                              frame *out, int32_t *nout, luo_err *err)
 {
     for (int32_t i = 0; i < n && *nout < FRAMES; i++) {
-        luo_auto_recomputed x;
+        luo_auto_recomputed recomputed;
         luo_err why = {0};
-        if (!luo_auto_recompute_knows(r[i].plan, asking->in->judge->model)) continue;
+        if (!luo_auto_recompute_knows(result[i].plan, asking->in->judge->model)) continue;
         const size_t mark = luo_arena_mark(asking->arena);
-        const luo_status st = replan(asking, r[i].plan, FACTORS[0], &x, &why);
+        const luo_status st = replan(asking, result[i].plan, FACTORS[0], &recomputed, &why);
         luo_arena_reset(asking->arena, mark);
         if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
-        if (st == LUO_OK) out[(*nout)++] = (frame){&r[i], step_of(&r[i], &x)};
+        if (st == LUO_OK) out[(*nout)++] = (frame){&result[i], step_of(&result[i], &recomputed)};
     }
     return LUO_OK;
 }
@@ -106,12 +107,12 @@ static luo_status try_frame(const auto_asking *asking, const frame *f, uint64_t 
                             int32_t *nseen, luo_auto_candidate *out, luo_err *err)
 {
     for (int k = 0; k < TRIES; k++) {
-        luo_auto_recomputed x;
+        luo_auto_recomputed recomputed;
         luo_auto_candidate now = {.planner = out->planner, .step = {.seconds = INFINITY}};
-        if (replan(asking, f->of->plan, FACTORS[k], &x, err) != LUO_OK) return LUO_OK;
-        if (!is_new(x.plan, seen, *nseen)) return LUO_OK;
-        seen[(*nseen)++] = luo_plan_hash(x.plan);
-        LUO_TRY(auto_try(asking, x.plan, &now, err));
+        if (replan(asking, f->of->plan, FACTORS[k], &recomputed, err) != LUO_OK) return LUO_OK;
+        if (!is_new(recomputed.plan, seen, *nseen)) return LUO_OK;
+        seen[(*nseen)++] = luo_plan_hash(recomputed.plan);
+        LUO_TRY(auto_try(asking, recomputed.plan, &now, err));
         out->tried += now.tried;
         if (!now.plan && !out->plan) memcpy(out->why, now.why, sizeof out->why);
         if (!now.plan) continue;

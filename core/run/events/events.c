@@ -53,15 +53,16 @@ static bool action_before(const luo_action *a, const luo_action *b)
     return a->seq < b->seq;
 }
 
-luo_status luo_action_push(luo_events *events, luo_event_state *state, luo_action a, luo_err *err)
+luo_status luo_action_push(luo_events *events, luo_event_state *state, luo_action action,
+                           luo_err *err)
 {
     LUO_TRY(luo_event_room(events, &state->actions, state->nactions, &state->cap_actions,
                            sizeof *state->actions, err));
-    a.seq = state->seq++;
+    action.seq = state->seq++;
     int32_t at = state->nactions++;
-    for (; at > 0 && action_before(&a, &state->actions[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at > 0 && action_before(&action, &state->actions[(at - 1) / 2]); at = (at - 1) / 2)
         state->actions[at] = state->actions[(at - 1) / 2];
-    state->actions[at] = a;
+    state->actions[at] = action;
     return LUO_OK;
 }
 
@@ -83,52 +84,58 @@ static luo_action pop(luo_event_state *state)
     return top;
 }
 
-static const luo_choice *chosen(const luo_event_source *src, const luo_draws *d)
+static const luo_choice *chosen(const luo_event_source *src, const luo_draws *draws)
 {
     if (luo_event_traits_of(src->kind).hits == LUO_HITS_DATA) return NULL;
-    return &src->target.choices[(int32_t)floor(d->pick * (double)src->target.nchoices)];
+    return &src->target.choices[(int32_t)floor(draws->pick * (double)src->target.nchoices)];
 }
 
 static luo_status start_event(luo_events *events, luo_event_state *state, int32_t source,
-                              const luo_draws *d, luo_err *err)
+                              const luo_draws *draws, luo_err *err)
 {
     const luo_event_source *src = &events->sources[source];
-    return luo_effect_start(events, state, source, chosen(src, d), src->id, d, err);
+    return luo_effect_start(events, state, source, chosen(src, draws), src->id, draws, err);
 }
 
 static luo_status announce(luo_events *events, luo_event_state *state, int32_t source, luo_err *err)
 {
     const luo_event_source *src = &events->sources[source];
-    const luo_choice *c = chosen(src, &src->draws);
-    for (int32_t i = 0; i < c->ndev; i++) state->leaving[c->dev[i]] = state->world->up[c->dev[i]];
-    const luo_occurrence occurrence = {
-        .id = src->id, .target = c->name, .kind = src->kind, .value = 1, .detail = "announced"};
+    const luo_choice *choice = chosen(src, &src->draws);
+    for (int32_t i = 0; i < choice->ndev; i++)
+        state->leaving[choice->dev[i]] = state->world->up[choice->dev[i]];
+    const luo_occurrence occurrence = {.id = src->id,
+                                       .target = choice->name,
+                                       .kind = src->kind,
+                                       .value = 1,
+                                       .detail = "announced"};
     return luo_event_emit(events, state, &occurrence, LUO_EVENT_PHASE_DETECTED, err);
 }
 
-static luo_status act(luo_events *events, luo_event_state *state, const luo_action *a, luo_err *err)
+static luo_status act(luo_events *events, luo_event_state *state, const luo_action *action,
+                      luo_err *err)
 {
-    if (a->kind == LUO_ACTION_START)
-        return start_event(events, state, a->ref, &events->sources[a->ref].draws, err);
-    if (a->kind == LUO_ACTION_NOTICE) return announce(events, state, a->ref, err);
-    if (state->effects[a->ref].serial != a->serial) return LUO_OK; /* ended by a join */
-    if (a->kind == LUO_ACTION_END) return luo_effect_end(events, state, a->ref, err);
-    if (a->kind == LUO_ACTION_RAMP) return luo_effect_ramp(events, state, a->ref, a->k, err);
-    return luo_effect_toggle(events, state, a->ref, err);
+    if (action->kind == LUO_ACTION_START)
+        return start_event(events, state, action->ref, &events->sources[action->ref].draws, err);
+    if (action->kind == LUO_ACTION_NOTICE) return announce(events, state, action->ref, err);
+    if (state->effects[action->ref].serial != action->serial) return LUO_OK; /* ended by a join */
+    if (action->kind == LUO_ACTION_END) return luo_effect_end(events, state, action->ref, err);
+    if (action->kind == LUO_ACTION_RAMP)
+        return luo_effect_ramp(events, state, action->ref, action->k, err);
+    return luo_effect_toggle(events, state, action->ref, err);
 }
 
 static luo_status tick(luo_events *events, luo_event_state *state, luo_err *err)
 {
-    luo_draws d;
+    luo_draws draws;
     const luo_choice *choice;
-    const luo_clock *c = &state->clocks[luo_clocks_take(events, state, &d)];
-    const luo_event_source *src = &events->sources[c->source];
-    const int32_t source = c->source, device = c->device;
-    LUO_TRY(luo_scope_choice(events, src, device, &d, &choice, err));
+    const luo_clock *clock = &state->clocks[luo_clocks_take(events, state, &draws)];
+    const luo_event_source *src = &events->sources[clock->source];
+    const int32_t source = clock->source, device = clock->device;
+    LUO_TRY(luo_scope_choice(events, src, device, &draws, &choice, err));
     const bool nameless = state->quiet || luo_event_is_hushed(events, src);
     const char *id = nameless ? "" : luo_arena_printf(events->arena, "%s#%d", src->id, device);
     if (!id) return luo_err_nomem(err);
-    return luo_effect_start(events, state, source, choice, id, &d, err);
+    return luo_effect_start(events, state, source, choice, id, &draws, err);
 }
 
 luo_status luo_events_check_work(const luo_events *events, int64_t more, luo_err *err)
@@ -412,12 +419,13 @@ double luo_events_expected(const luo_events *events, double duration_s)
 {
     double sum = 0;
     for (int32_t i = 0; i < events->nsources; i++) {
-        const luo_event_source *s = &events->sources[i];
-        const luo_event *ev = s->event;
+        const luo_event_source *source = &events->sources[i];
+        const luo_event *ev = source->event;
         double span = duration_s;
-        if (ev && s->life.duration_s > 0) span = fmin(span, s->life.duration_s);
+        if (ev && source->life.duration_s > 0) span = fmin(span, source->life.duration_s);
         if (span == INFINITY) continue; /* as long as the run lasts, and who knows how long */
-        if (s->process) sum += 2 * span / s->mean_s * s->target.choices->ndev;
+        if (source->process)
+            sum += 2 * span / source->mean_s * source->target.choices->ndev;
         else if (ev && luo_event_traits_of(ev->kind).loss == LUO_LOSS_BY_TURNS)
             sum += 2 * span / (ev->down_s + ev->up_s);
     }

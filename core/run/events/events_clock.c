@@ -14,24 +14,26 @@ void luo_draw_all(luo_rng *rng, const luo_life *life, luo_draws *out)
     out->life2 = life->dist == LUO_DIST_LOGNORMAL ? luo_rng_u(rng) : 0;
 }
 
-double luo_draw_life(const luo_life *life, const luo_draws *d)
+double luo_draw_life(const luo_life *life, const luo_draws *draws)
 {
     switch (life->dist) {
-    case LUO_DIST_EXPONENTIAL: return luo_rng_exponential_of(d->life, life->mean_s);
-    case LUO_DIST_WEIBULL: return luo_rng_weibull_of(d->life, life->mean_s, life->shape);
+    case LUO_DIST_EXPONENTIAL:
+        return luo_rng_exponential_of(draws->life, life->mean_s);
+    case LUO_DIST_WEIBULL:
+        return luo_rng_weibull_of(draws->life, life->mean_s, life->shape);
     case LUO_DIST_LOGNORMAL:
-        return life->median_s * exp(life->sigma * luo_rng_normal_of(d->life, d->life2));
+        return life->median_s * exp(life->sigma * luo_rng_normal_of(draws->life, draws->life2));
     case LUO_DIST_NONE: break;
     }
     return life->duration_s > 0 ? life->duration_s : INFINITY;
 }
 
-static double gap(const luo_event_source *s, const luo_draws *d)
+static double gap(const luo_event_source *source, const luo_draws *draws)
 {
-    const luo_arrivals *p = s->process;
-    if (!s->cause && p->dist == LUO_DIST_WEIBULL)
-        return luo_rng_weibull_of(d->time, s->mean_s, p->shape);
-    return luo_rng_exponential_of(d->time, s->mean_s);
+    const luo_arrivals *arrivals = source->process;
+    if (!source->cause && arrivals->dist == LUO_DIST_WEIBULL)
+        return luo_rng_weibull_of(draws->time, source->mean_s, arrivals->shape);
+    return luo_rng_exponential_of(draws->time, source->mean_s);
 }
 
 static bool before(const luo_event_state *state, int32_t a, int32_t b)
@@ -77,11 +79,11 @@ static void set_due(luo_event_state *state, int32_t clock, double due_s)
 }
 
 /* Has the source a clock on this device? A cause's target is that of its process. */
-static bool ticks_on(const luo_event_source *s, int32_t device)
+static bool ticks_on(const luo_event_source *source, int32_t device)
 {
-    const luo_choice *c = s->target.choices;
-    for (int32_t i = 0; i < c->ndev; i++)
-        if (c->dev[i] == device) return true;
+    const luo_choice *choice = source->target.choices;
+    for (int32_t i = 0; i < choice->ndev; i++)
+        if (choice->dev[i] == device) return true;
     return false;
 }
 
@@ -92,13 +94,13 @@ static luo_status start_clock(luo_events *events, int32_t source, int32_t device
     const size_t mark = luo_arena_mark(events->arena);
     char *name = luo_arena_printf(events->arena, "%s#%d", src->id, device);
     if (!name) return luo_err_nomem(err);
-    luo_clock *c = &state->clocks[state->nclocks];
-    *c = (luo_clock){
+    luo_clock *clock = &state->clocks[state->nclocks];
+    *clock = (luo_clock){
         .source = source, .device = device, .rng = luo_rng_stream(events->scenario->seed, name)};
     luo_arena_reset(events->arena, mark);
-    luo_draw_all(&c->rng, &src->life, &c->draws);
-    c->left_s = gap(src, &c->draws);
-    c->due_s = state->world->up[device] ? c->left_s : INFINITY;
+    luo_draw_all(&clock->rng, &src->life, &clock->draws);
+    clock->left_s = gap(src, &clock->draws);
+    clock->due_s = state->world->up[device] ? clock->left_s : INFINITY;
     put(state, state->nclocks, state->nclocks);
     sift_up(state, state->nclocks++);
     return LUO_OK;

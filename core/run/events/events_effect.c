@@ -55,8 +55,8 @@ static void carry(const luo_events *events, const luo_event_state *state, int32_
                   luo_burden *burden)
 {
     for (int32_t h = head; h >= 0; h = state->holds[h].next) {
-        const luo_effect *f = &state->effects[state->holds[h].effect];
-        luo_event_deed_of(events->sources[f->source].kind)->apply(f, burden);
+        const luo_effect *effect = &state->effects[state->holds[h].effect];
+        luo_event_deed_of(events->sources[effect->source].kind)->apply(effect, burden);
     }
 }
 
@@ -72,9 +72,9 @@ static bool is_held_hard(const luo_events *events, const luo_event_state *state,
 {
     bool hard = false;
     for (int32_t h = state->dev_holds[dev]; h >= 0; h = state->holds[h].next) {
-        const luo_effect *f = &state->effects[state->holds[h].effect];
-        const luo_event *ev = events->sources[f->source].event;
-        hard |= f->down && ev && ev->hard;
+        const luo_effect *effect = &state->effects[state->holds[h].effect];
+        const luo_event *ev = events->sources[effect->source].event;
+        hard |= effect->down && ev && ev->hard;
     }
     return hard;
 }
@@ -119,13 +119,13 @@ static luo_status refresh_link(luo_events *events, luo_event_state *state, int32
         err);
 }
 
-static luo_status refresh(luo_events *events, luo_event_state *state, const luo_choice *c,
+static luo_status refresh(luo_events *events, luo_event_state *state, const luo_choice *choice,
                           luo_err *err)
 {
-    for (int32_t i = 0; c && i < c->ndev; i++)
-        LUO_TRY(refresh_device(events, state, c->dev[i], err));
-    for (int32_t i = 0; c && i < c->nlink; i++)
-        LUO_TRY(refresh_link(events, state, c->link[i], err));
+    for (int32_t i = 0; choice && i < choice->ndev; i++)
+        LUO_TRY(refresh_device(events, state, choice->dev[i], err));
+    for (int32_t i = 0; choice && i < choice->nlink; i++)
+        LUO_TRY(refresh_link(events, state, choice->link[i], err));
     return LUO_OK;
 }
 
@@ -178,7 +178,7 @@ static luo_status new_effect(luo_events *events, luo_event_state *state, int32_t
 }
 
 static luo_status record(luo_events *events, luo_event_state *state, int32_t source,
-                         const luo_choice *c, const char *id, double value, double life_s,
+                         const luo_choice *choice, const char *id, double value, double life_s,
                          int32_t *out, luo_err *err)
 {
     const luo_event_source *src = &events->sources[source];
@@ -198,17 +198,18 @@ static luo_status record(luo_events *events, luo_event_state *state, int32_t sou
     else
         detail = luo_arena_strdup(events->arena, cause);
     if (!detail) return luo_err_nomem(err);
-    events->occurrences[events->noccurrences] = (luo_occurrence){.id = id,
-                                                                 .target = c ? c->name : "job",
-                                                                 .detail = detail,
-                                                                 .choice = c,
-                                                                 .kind = src->kind,
-                                                                 .value = value,
-                                                                 .start_s = state->now_s,
-                                                                 .end_s = -1,
-                                                                 .first_step = state->step,
-                                                                 .last_step = -1,
-                                                                 .detected_s = -1};
+    events->occurrences[events->noccurrences] =
+        (luo_occurrence){.id = id,
+                         .target = choice ? choice->name : "job",
+                         .detail = detail,
+                         .choice = choice,
+                         .kind = src->kind,
+                         .value = value,
+                         .start_s = state->now_s,
+                         .end_s = -1,
+                         .first_step = state->step,
+                         .last_step = -1,
+                         .detected_s = -1};
     *out = events->noccurrences++;
     return LUO_OK;
 }
@@ -219,12 +220,12 @@ static void refresh_tokens(const luo_events *events, luo_event_state *state)
     int64_t newest = -1;
     state->tokens = 0;
     for (int32_t i = 0; i < state->neffects; i++) {
-        const luo_effect *f = &state->effects[i];
-        const luo_event_kind kind = events->sources[f->source].kind;
+        const luo_effect *effect = &state->effects[i];
+        const luo_event_kind kind = events->sources[effect->source].kind;
         luo_burden burden = {0};
-        if (f->serial <= newest || luo_event_traits_of(kind).hits != LUO_HITS_DATA) continue;
-        newest = f->serial;
-        luo_event_deed_of(kind)->apply(f, &burden);
+        if (effect->serial <= newest || luo_event_traits_of(kind).hits != LUO_HITS_DATA) continue;
+        newest = effect->serial;
+        luo_event_deed_of(kind)->apply(effect, &burden);
         state->tokens = burden.tokens;
     }
 }
@@ -240,30 +241,31 @@ static luo_status close_at_once(luo_events *events, luo_event_state *state, int3
     return luo_event_emit(events, state, o, LUO_EVENT_PHASE_FIRED, err);
 }
 
-static luo_status drop_free(luo_events *events, luo_event_state *state, const luo_choice *c,
+static luo_status drop_free(luo_events *events, luo_event_state *state, const luo_choice *choice,
                             luo_err *err)
 {
     for (int32_t i = 0; i < state->neffects; i++) {
-        luo_effect *f = &state->effects[i];
-        if (f->serial < 0 || f->held > 0 || !luo_event_takes_down(events->sources[f->source].kind))
+        luo_effect *effect = &state->effects[i];
+        if (effect->serial < 0 || effect->held > 0 ||
+            !luo_event_takes_down(events->sources[effect->source].kind))
             continue;
         LUO_TRY(luo_effect_end(events, state, i, err));
     }
-    return refresh(events, state, c, err);
+    return refresh(events, state, choice, err);
 }
 
-luo_status luo_effect_bring_back(luo_events *events, luo_event_state *state, const luo_choice *c,
-                                 luo_err *err)
+luo_status luo_effect_bring_back(luo_events *events, luo_event_state *state,
+                                 const luo_choice *choice, luo_err *err)
 {
-    for (int32_t i = 0; i < c->ndev; i++) {
-        state->base_down[c->dev[i]] = false;
-        release(events, state, &state->dev_holds[c->dev[i]], -1);
+    for (int32_t i = 0; i < choice->ndev; i++) {
+        state->base_down[choice->dev[i]] = false;
+        release(events, state, &state->dev_holds[choice->dev[i]], -1);
     }
-    for (int32_t i = 0; i < c->nlink; i++) {
-        state->base_cut[c->link[i]] = false;
-        release(events, state, &state->link_holds[c->link[i]], -1);
+    for (int32_t i = 0; i < choice->nlink; i++) {
+        state->base_cut[choice->link[i]] = false;
+        release(events, state, &state->link_holds[choice->link[i]], -1);
     }
-    return drop_free(events, state, c, err);
+    return drop_free(events, state, choice, err);
 }
 
 static luo_status crash_job(luo_events *events, luo_event_state *state, luo_err *err)
@@ -281,11 +283,11 @@ static luo_status crash_job(luo_events *events, luo_event_state *state, luo_err 
 
 static luo_status hold_all(luo_events *events, luo_event_state *state, int32_t effect, luo_err *err)
 {
-    const luo_choice *c = state->effects[effect].choice;
-    for (int32_t i = 0; c && i < c->ndev; i++)
-        LUO_TRY(hold(events, state, &state->dev_holds[c->dev[i]], effect, err));
-    for (int32_t i = 0; c && i < c->nlink; i++)
-        LUO_TRY(hold(events, state, &state->link_holds[c->link[i]], effect, err));
+    const luo_choice *choice = state->effects[effect].choice;
+    for (int32_t i = 0; choice && i < choice->ndev; i++)
+        LUO_TRY(hold(events, state, &state->dev_holds[choice->dev[i]], effect, err));
+    for (int32_t i = 0; choice && i < choice->nlink; i++)
+        LUO_TRY(hold(events, state, &state->link_holds[choice->link[i]], effect, err));
     return LUO_OK;
 }
 
@@ -300,7 +302,7 @@ static luo_status push_end(luo_events *events, luo_event_state *state, int32_t e
                            err);
 }
 
-luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t source,
+luo_status luo_effect_start(luo_events *events, luo_event_state *state, int32_t source,
                             const luo_choice *choice, const char *id, const luo_draws *draws,
                             luo_err *err)
 {
@@ -310,10 +312,10 @@ luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t sour
     const double value = luo_event_magnitude(src, draws);
     const double life_s = luo_draw_life(&src->life, draws);
     const bool data = traits.hits == LUO_HITS_DATA, job = !choice && !data;
-    const bool idle = job ? events->njob == 0 : deed->idle(s, choice);
+    const bool idle = job ? events->njob == 0 : deed->idle(state, choice);
     int32_t occurrence, effect;
 
-    if (idle && !s->quiet) events->sources[source].ignored = true;
+    if (idle && !state->quiet) events->sources[source].ignored = true;
     if (idle && luo_event_is_hushed(events, src)) return LUO_OK;
     if (idle) {
         const luo_occurrence o = {.id = id,
@@ -321,18 +323,18 @@ luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t sour
                                   .detail = "",
                                   .kind = src->kind,
                                   .value = value};
-        return luo_event_emit(events, s, &o, LUO_EVENT_PHASE_IGNORED, err);
+        return luo_event_emit(events, state, &o, LUO_EVENT_PHASE_IGNORED, err);
     }
-    s->fired++;
-    s->fires[source]++;
-    LUO_TRY(record(events, s, source, choice, id, value, life_s, &occurrence, err));
+    state->fired++;
+    state->fires[source]++;
+    LUO_TRY(record(events, state, source, choice, id, value, life_s, &occurrence, err));
     if (job || traits.loss == LUO_LOSS_BACK) {
-        LUO_TRY(job ? crash_job(events, s, err) : deed->begin(events, s, -1, choice, err));
-        return close_at_once(events, s, occurrence, err);
+        LUO_TRY(job ? crash_job(events, state, err) : deed->begin(events, state, -1, choice, err));
+        return close_at_once(events, state, occurrence, err);
     }
 
-    LUO_TRY(new_effect(events, s, &effect, err));
-    s->effects[effect] = (luo_effect){
+    LUO_TRY(new_effect(events, state, &effect, err));
+    state->effects[effect] = (luo_effect){
         .source = source,
         .occurrence = occurrence,
         .choice = choice,
@@ -341,35 +343,35 @@ luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t sour
         .level = 1,
         .down = luo_event_takes_down(src->kind),
         .next_free = -1,
-        .serial = s->serial++,
-        .end_step = src->life.steps > 0 ? s->step + src->life.steps : -1};
-    s->lives[source]++;
-    LUO_TRY(hold_all(events, s, effect, err));
-    LUO_TRY(deed->begin(events, s, effect, choice, err));
-    if (life_s < INFINITY) LUO_TRY(push_end(events, s, effect, life_s, err));
-    if (data) refresh_tokens(events, s);
-    LUO_TRY(refresh(events, s, choice, err));
+        .serial = state->serial++,
+        .end_step = src->life.steps > 0 ? state->step + src->life.steps : -1};
+    state->lives[source]++;
+    LUO_TRY(hold_all(events, state, effect, err));
+    LUO_TRY(deed->begin(events, state, effect, choice, err));
+    if (life_s < INFINITY) LUO_TRY(push_end(events, state, effect, life_s, err));
+    if (data) refresh_tokens(events, state);
+    LUO_TRY(refresh(events, state, choice, err));
     return occurrence < 0 ? LUO_OK
-                          : luo_event_emit(events, s, &events->occurrences[occurrence],
+                          : luo_event_emit(events, state, &events->occurrences[occurrence],
                                            LUO_EVENT_PHASE_FIRED, err);
 }
 
 luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t effect, luo_err *err)
 {
     luo_effect *f = &state->effects[effect];
-    const luo_choice *c = f->choice;
+    const luo_choice *choice = f->choice;
     const int32_t occurrence = f->occurrence;
-    for (int32_t i = 0; c && i < c->ndev; i++)
-        release(events, state, &state->dev_holds[c->dev[i]], effect);
-    for (int32_t i = 0; c && i < c->nlink; i++)
-        release(events, state, &state->link_holds[c->link[i]], effect);
+    for (int32_t i = 0; choice && i < choice->ndev; i++)
+        release(events, state, &state->dev_holds[choice->dev[i]], effect);
+    for (int32_t i = 0; choice && i < choice->nlink; i++)
+        release(events, state, &state->link_holds[choice->link[i]], effect);
     const luo_event_kind kind = events->sources[f->source].kind;
     state->lives[f->source]--;
     f->serial = -1;
     f->next_free = state->free_effect;
     state->free_effect = effect;
     if (luo_event_traits_of(kind).hits == LUO_HITS_DATA) refresh_tokens(events, state);
-    LUO_TRY(refresh(events, state, c, err));
+    LUO_TRY(refresh(events, state, choice, err));
     if (occurrence < 0) return LUO_OK;
     luo_occurrence *o = &events->occurrences[occurrence];
     o->end_s = state->now_s;

@@ -146,11 +146,11 @@ typedef struct luo_event_deed { /* functions of a kind (core/run/scenario.h) */
 /* events_kinds.c */
 const luo_event_deed *luo_event_deed_of(luo_event_kind k);
 /* Slowdown, bandwidth factor or tokens of an occurrence; 1 for the rest. */
-double luo_event_magnitude(const luo_event_source *src, const luo_draws *d);
+double luo_event_magnitude(const luo_event_source *src, const luo_draws *draws);
 
 /* events_clock.c */
 void luo_draw_all(luo_rng *rng, const luo_life *life, luo_draws *out);
-double luo_draw_life(const luo_life *life, const luo_draws *d); /* INFINITY: for ever */
+double luo_draw_life(const luo_life *life, const luo_draws *draws); /* INFINITY: for ever */
 luo_status luo_clocks_make(luo_events *events, luo_err *err);
 double luo_clocks_next(const luo_event_state *state);
 /* The clock due now draws its next arrival; returns its index, *draws: those of this arrival. */
@@ -165,12 +165,12 @@ luo_status luo_scopes_make(luo_events *events, luo_err *err);
 /* What an arrival on a device hits: the device, or by the scope of a cause its node or one of the
  * NICs of its node; NULL: the whole job. */
 luo_status luo_scope_choice(luo_events *events, const luo_event_source *src, int32_t device,
-                            const luo_draws *d, const luo_choice **out, luo_err *err);
+                            const luo_draws *draws, const luo_choice **out, luo_err *err);
 luo_status luo_scope_device(luo_events *events, int32_t device, const luo_choice **out,
                             luo_err *err);
 
-/* events_effect.c: all of them append what changes to s->changes. */
-luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t source,
+/* events_effect.c: all of them append what changes to state->changes. */
+luo_status luo_effect_start(luo_events *events, luo_event_state *state, int32_t source,
                             const luo_choice *choice, const char *id, const luo_draws *draws,
                             luo_err *err);
 luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t effect, luo_err *err);
@@ -179,11 +179,12 @@ luo_status luo_effect_ramp(luo_events *events, luo_event_state *state, int32_t e
 luo_status luo_effect_toggle(luo_events *events, luo_event_state *state, int32_t effect,
                              luo_err *err);
 /* What held a target down lets go of it. */
-luo_status luo_effect_bring_back(luo_events *events, luo_event_state *state, const luo_choice *c,
-                                 luo_err *err);
+luo_status luo_effect_bring_back(luo_events *events, luo_event_state *state,
+                                 const luo_choice *choice, luo_err *err);
 
 /* events.c */
-luo_status luo_action_push(luo_events *events, luo_event_state *state, luo_action a, luo_err *err);
+luo_status luo_action_push(luo_events *events, luo_event_state *state, luo_action action,
+                           luo_err *err);
 /* Has this source no rows left? Then what it does is not written down, but done all the same. */
 bool luo_event_is_hushed(luo_events *events, const luo_event_source *src);
 luo_status luo_event_emit(luo_events *events, luo_event_state *state,

@@ -3,61 +3,61 @@
 
 /* ---- is there nothing to do ---- */
 
-static bool any_device(const luo_event_state *state, const luo_choice *c, bool up)
+static bool any_device(const luo_event_state *state, const luo_choice *choice, bool up)
 {
-    for (int32_t i = 0; i < c->ndev; i++)
-        if (state->world->up[c->dev[i]] == up) return true;
+    for (int32_t i = 0; i < choice->ndev; i++)
+        if (state->world->up[choice->dev[i]] == up) return true;
     return false;
 }
 
-static bool any_link(const luo_event_state *state, const luo_choice *c, bool up)
+static bool any_link(const luo_event_state *state, const luo_choice *choice, bool up)
 {
-    for (int32_t i = 0; i < c->nlink; i++)
-        if ((state->world->link_factor[c->link[i]] > 0) == up) return true;
+    for (int32_t i = 0; i < choice->nlink; i++)
+        if ((state->world->link_factor[choice->link[i]] > 0) == up) return true;
     return false;
 }
 
-static bool idle_devices_down(const luo_event_state *state, const luo_choice *c)
+static bool idle_devices_down(const luo_event_state *state, const luo_choice *choice)
 {
-    return !any_device(state, c, true);
+    return !any_device(state, choice, true);
 }
 
-static bool idle_links_down(const luo_event_state *state, const luo_choice *c)
+static bool idle_links_down(const luo_event_state *state, const luo_choice *choice)
 {
-    return !any_link(state, c, true);
+    return !any_link(state, choice, true);
 }
 
-static bool idle_all_down(const luo_event_state *state, const luo_choice *c)
+static bool idle_all_down(const luo_event_state *state, const luo_choice *choice)
 {
-    return !any_device(state, c, true) && !any_link(state, c, true);
+    return !any_device(state, choice, true) && !any_link(state, choice, true);
 }
 
-static bool idle_all_up(const luo_event_state *state, const luo_choice *c)
+static bool idle_all_up(const luo_event_state *state, const luo_choice *choice)
 {
-    return !any_device(state, c, false) && !any_link(state, c, false);
+    return !any_device(state, choice, false) && !any_link(state, choice, false);
 }
 
-static bool idle_never(const luo_event_state *state, const luo_choice *c)
+static bool idle_never(const luo_event_state *state, const luo_choice *choice)
 {
-    (void)state, (void)c;
+    (void)state, (void)choice;
     return false;
 }
 
 /* ---- once, at the start ---- */
 
 static luo_status begin_nothing(luo_events *events, luo_event_state *state, int32_t effect,
-                                const luo_choice *c, luo_err *err)
+                                const luo_choice *choice, luo_err *err)
 {
-    (void)events, (void)state, (void)effect, (void)c, (void)err;
+    (void)events, (void)state, (void)effect, (void)choice, (void)err;
     return LUO_OK;
 }
 
 static luo_status push(luo_events *events, luo_event_state *state, int32_t effect,
                        luo_action_kind kind, double at_s, int32_t k, luo_err *err)
 {
-    const luo_action a = {
+    const luo_action action = {
         .at_s = at_s, .kind = kind, .ref = effect, .k = k, .serial = state->effects[effect].serial};
-    return luo_action_push(events, state, a, err);
+    return luo_action_push(events, state, action, err);
 }
 
 static const luo_event *event_of(const luo_events *events, const luo_event_state *state,
@@ -67,9 +67,9 @@ static const luo_event *event_of(const luo_events *events, const luo_event_state
 }
 
 static luo_status begin_ramp(luo_events *events, luo_event_state *state, int32_t effect,
-                             const luo_choice *c, luo_err *err)
+                             const luo_choice *choice, luo_err *err)
 {
-    (void)c;
+    (void)choice;
     const luo_event *ev = event_of(events, state, effect);
     if (!ev || ev->ramp_s <= 0) return LUO_OK;
     state->effects[effect].level = 0;
@@ -80,54 +80,54 @@ static luo_status begin_ramp(luo_events *events, luo_event_state *state, int32_t
 }
 
 static luo_status begin_flap(luo_events *events, luo_event_state *state, int32_t effect,
-                             const luo_choice *c, luo_err *err)
+                             const luo_choice *choice, luo_err *err)
 {
-    (void)c;
+    (void)choice;
     return push(events, state, effect, LUO_ACTION_TOGGLE,
                 state->now_s + event_of(events, state, effect)->down_s, 0, err);
 }
 
 static luo_status begin_leave(luo_events *events, luo_event_state *state, int32_t effect,
-                              const luo_choice *c, luo_err *err)
+                              const luo_choice *choice, luo_err *err)
 {
     (void)events, (void)effect, (void)err;
-    for (int32_t i = 0; c && i < c->ndev; i++) state->leaving[c->dev[i]] = false;
+    for (int32_t i = 0; choice && i < choice->ndev; i++) state->leaving[choice->dev[i]] = false;
     return LUO_OK;
 }
 
 static luo_status begin_join(luo_events *events, luo_event_state *state, int32_t effect,
-                             const luo_choice *c, luo_err *err)
+                             const luo_choice *choice, luo_err *err)
 {
     (void)effect;
-    return luo_effect_bring_back(events, state, c, err);
+    return luo_effect_bring_back(events, state, choice, err);
 }
 
 /* ---- while it is on ---- */
 
-static void apply_nothing(const luo_effect *f, luo_burden *burden)
+static void apply_nothing(const luo_effect *effect, luo_burden *burden)
 {
-    (void)f, (void)burden;
+    (void)effect, (void)burden;
 }
 
-static void apply_slow(const luo_effect *f, luo_burden *burden)
+static void apply_slow(const luo_effect *effect, luo_burden *burden)
 {
-    burden->slowdown *= 1 + (f->value - 1) * f->level;
+    burden->slowdown *= 1 + (effect->value - 1) * effect->level;
 }
 
-static void apply_down(const luo_effect *f, luo_burden *burden)
+static void apply_down(const luo_effect *effect, luo_burden *burden)
 {
-    burden->down |= f->down;
+    burden->down |= effect->down;
 }
 
-static void apply_narrow(const luo_effect *f, luo_burden *burden)
+static void apply_narrow(const luo_effect *effect, luo_burden *burden)
 {
-    burden->factor *= f->value;
-    burden->latency_s += f->latency_s;
+    burden->factor *= effect->value;
+    burden->latency_s += effect->latency_s;
 }
 
-static void apply_lengths(const luo_effect *f, luo_burden *burden)
+static void apply_lengths(const luo_effect *effect, luo_burden *burden)
 {
-    burden->tokens = (int64_t)f->value;
+    burden->tokens = (int64_t)effect->value;
 }
 
 /* ---- the table ---- */
@@ -163,12 +163,12 @@ bool luo_event_takes_down(luo_event_kind k)
 
 /* ---- how much ---- */
 
-static double slowdown_of(const luo_event_source *src, const luo_draws *d)
+static double slowdown_of(const luo_event_source *src, const luo_draws *draws)
 {
     const double *between =
         src->event ? src->event->slowdown_between : src->process->slowdown_between;
     if (src->cause) return src->cause->value > 0 ? src->cause->value : 1;
-    if (between[1] > 0) return between[0] + d->magnitude * (between[1] - between[0]);
+    if (between[1] > 0) return between[0] + draws->magnitude * (between[1] - between[0]);
     return src->event ? src->event->slowdown : src->process->slowdown;
 }
 
@@ -178,11 +178,11 @@ static double factor_of(const luo_event_source *src)
     return src->event ? src->event->bandwidth_factor : src->process->bandwidth_factor;
 }
 
-double luo_event_magnitude(const luo_event_source *src, const luo_draws *d)
+double luo_event_magnitude(const luo_event_source *src, const luo_draws *draws)
 {
     switch (traits[src->kind].value) {
     case LUO_VALUE_SLOWDOWN:
-        return slowdown_of(src, d);
+        return slowdown_of(src, draws);
     case LUO_VALUE_FACTOR:
         return factor_of(src);
     case LUO_VALUE_TOKENS:

@@ -31,24 +31,26 @@ static luo_status check_target(const luo_event *ev, const luo_target *target, lu
     return LUO_OK;
 }
 
-static void draw_event(luo_event_source *s)
+static void draw_event(luo_event_source *source)
 {
-    const luo_event *ev = s->event;
-    s->at_step = -1;
+    const luo_event *ev = source->event;
+    source->at_step = -1;
     if (ev->trigger == LUO_PER_STEP_PROBABILITY) return; /* drawn step by step */
-    luo_draw_all(&s->rng, &s->life, &s->draws);
-    if (ev->trigger == LUO_AT_STEP) s->at_step = (int64_t)ev->at[0];
+    luo_draw_all(&source->rng, &source->life, &source->draws);
+    if (ev->trigger == LUO_AT_STEP) source->at_step = (int64_t)ev->at[0];
     if (ev->trigger == LUO_BETWEEN_STEPS)
-        s->at_step = (int64_t)floor(ev->at[0] + s->draws.time * (ev->at[1] - ev->at[0] + 1));
+        source->at_step =
+            (int64_t)floor(ev->at[0] + source->draws.time * (ev->at[1] - ev->at[0] + 1));
 }
 
 /* Events with a date go onto the heap, with their announcement. */
 static luo_status schedule(luo_events *events, int32_t source, luo_err *err)
 {
-    const luo_event_source *s = &events->sources[source];
-    const luo_event *ev = s->event;
+    const luo_event_source *event_source = &events->sources[source];
+    const luo_event *ev = event_source->event;
     double at_s = ev->at[0];
-    if (ev->trigger == LUO_BETWEEN_S) at_s += s->draws.time * (ev->at[1] - ev->at[0]);
+    if (ev->trigger == LUO_BETWEEN_S)
+        at_s += event_source->draws.time * (ev->at[1] - ev->at[0]);
     else if (ev->trigger != LUO_AT_S) return LUO_OK;
     if (ev->notice_s > 0)
         LUO_TRY(luo_action_push(events, &events->state,
@@ -64,77 +66,90 @@ static luo_status schedule(luo_events *events, int32_t source, luo_err *err)
 static luo_status load_event(luo_events *events, int32_t i, luo_err *err)
 {
     const luo_event *ev = &events->scenario->events[i];
-    luo_event_source *s = &events->sources[events->nsources];
-    *s = (luo_event_source){.id = ev->id,
-                            .kind = ev->kind,
-                            .event = ev,
-                            .life = ev->life,
-                            .entry = i,
-                            .rng = luo_rng_stream(events->scenario->seed, ev->id)};
+    luo_event_source *source = &events->sources[events->nsources];
+    *source = (luo_event_source){.id = ev->id,
+                                 .kind = ev->kind,
+                                 .event = ev,
+                                 .life = ev->life,
+                                 .entry = i,
+                                 .rng = luo_rng_stream(events->scenario->seed, ev->id)};
     if (luo_event_traits_of(ev->kind).hits != LUO_HITS_DATA) {
-        luo_status st =
-            luo_target_parse(events->arena, events->scenario->cluster, ev->target, &s->target, err);
-        if (st == LUO_OK) st = check_target(ev, &s->target, err);
+        luo_status st = luo_target_parse(events->arena, events->scenario->cluster, ev->target,
+                                         &source->target, err);
+        if (st == LUO_OK) st = check_target(ev, &source->target, err);
         if (st != LUO_OK) return luo_err_at(err, st, NULL, ev->line, ev->col);
     }
-    draw_event(s);
+    draw_event(source);
     return schedule(events, events->nsources++, err);
 }
 
-static luo_status add_process(luo_events *events, const luo_arrivals *p, const luo_cause *cause,
-                              const luo_target *target, int32_t entry, luo_err *err)
+static luo_status add_process(luo_events *events, const luo_arrivals *arrivals,
+                              const luo_cause *cause, const luo_target *target, int32_t entry,
+                              luo_err *err)
 {
-    luo_event_source s = {.id = p->id, .kind = p->kind, .process = p, .cause = cause,
-                          .target = *target, .life = p->life, .at_step = -1, .mean_s = p->mean_s,
-                          .entry = entry};
+    luo_event_source source = {.id = arrivals->id,
+                               .kind = arrivals->kind,
+                               .process = arrivals,
+                               .cause = cause,
+                               .target = *target,
+                               .life = arrivals->life,
+                               .at_step = -1,
+                               .mean_s = arrivals->mean_s,
+                               .entry = entry};
     if (cause) {
         if (cause->count <= 0) return LUO_OK;
         if (cause->scope == LUO_SCOPE_JOB &&
             luo_event_traits_of(cause->kind).loss != LUO_LOSS_GONE)
-            return luo_err_set(err, LUO_EINPUT, "cause `%s` of process `%s` has scope `job` and "
-                               "kind `%s`; only `fail` can hit the whole job.", cause->cause, p->id,
-                               luo_event_kind_name(cause->kind));
-        s.id = luo_arena_printf(events->arena, "%s#%s", p->id, cause->cause);
-        if (!s.id) return luo_err_nomem(err);
-        s.kind = cause->kind;
-        s.mean_s = p->observed_devices * p->observed_s / (double)cause->count;
-        s.life = (luo_life){0};
+            return luo_err_set(err, LUO_EINPUT,
+                               "cause `%s` of process `%s` has scope `job` and "
+                               "kind `%s`; only `fail` can hit the whole job.",
+                               cause->cause, arrivals->id, luo_event_kind_name(cause->kind));
+        source.id = luo_arena_printf(events->arena, "%s#%s", arrivals->id, cause->cause);
+        if (!source.id) return luo_err_nomem(err);
+        source.kind = cause->kind;
+        source.mean_s = arrivals->observed_devices * arrivals->observed_s / (double)cause->count;
+        source.life = (luo_life){0};
         if (cause->life_median_s > 0)
-            s.life = (luo_life){.dist = LUO_DIST_LOGNORMAL, .median_s = cause->life_median_s,
-                                .sigma = cause->life_sigma};
+            source.life = (luo_life){.dist = LUO_DIST_LOGNORMAL,
+                                     .median_s = cause->life_median_s,
+                                     .sigma = cause->life_sigma};
     }
-    events->sources[events->nsources++] = s;
+    events->sources[events->nsources++] = source;
     return LUO_OK;
 }
 
 /* A process must be able to start and end what it does: flaps and lengths have no clocks. */
-static luo_status check_process(const luo_arrivals *p, const luo_target *target, luo_err *err)
+static luo_status check_process(const luo_arrivals *arrivals, const luo_target *target,
+                                luo_err *err)
 {
-    const luo_event_traits traits = luo_event_traits_of(p->kind);
+    const luo_event_traits traits = luo_event_traits_of(arrivals->kind);
     if (traits.loss == LUO_LOSS_BY_TURNS || traits.hits == LUO_HITS_DATA)
-        return luo_err_set(err, LUO_EINPUT, "process `%s` is of kind `%s`; straggler, fail, leave, "
-                           "join, link or causes is expected.", p->id,
-                           luo_event_kind_name(p->kind));
+        return luo_err_set(err, LUO_EINPUT,
+                           "process `%s` is of kind `%s`; straggler, fail, leave, "
+                           "join, link or causes is expected.",
+                           arrivals->id, luo_event_kind_name(arrivals->kind));
     if (target->any || !has_devices(target))
-        return luo_err_set(err, LUO_EINPUT, "`target` is `%s`; process `%s` has a clock for each "
-                           "device, so devices, nodes, groups or racks are expected.", p->target,
-                           p->id);
+        return luo_err_set(err, LUO_EINPUT,
+                           "`target` is `%s`; process `%s` has a clock for each "
+                           "device, so devices, nodes, groups or racks are expected.",
+                           arrivals->target, arrivals->id);
     return LUO_OK;
 }
 
 static luo_status load_process(luo_events *events, int32_t i, luo_err *err)
 {
-    const luo_arrivals *p = &events->scenario->processes[i];
+    const luo_arrivals *arrivals = &events->scenario->processes[i];
     const int32_t entry = events->scenario->nevents + i;
     luo_target target;
     luo_status st =
-        luo_target_parse(events->arena, events->scenario->cluster, p->target, &target, err);
-    if (st == LUO_OK) st = check_process(p, &target, err);
-    if (st == LUO_OK && p->kind != LUO_EVENT_CAUSES)
-        st = add_process(events, p, NULL, &target, entry, err);
-    for (int32_t c = 0; st == LUO_OK && p->kind == LUO_EVENT_CAUSES && c < p->ncauses; c++)
-        st = add_process(events, p, &p->causes[c], &target, entry, err);
-    return luo_err_at(err, st, NULL, p->line, p->col);
+        luo_target_parse(events->arena, events->scenario->cluster, arrivals->target, &target, err);
+    if (st == LUO_OK) st = check_process(arrivals, &target, err);
+    if (st == LUO_OK && arrivals->kind != LUO_EVENT_CAUSES)
+        st = add_process(events, arrivals, NULL, &target, entry, err);
+    for (int32_t c = 0; st == LUO_OK && arrivals->kind == LUO_EVENT_CAUSES && c < arrivals->ncauses;
+         c++)
+        st = add_process(events, arrivals, &arrivals->causes[c], &target, entry, err);
+    return luo_err_at(err, st, NULL, arrivals->line, arrivals->col);
 }
 
 static luo_status make_state(luo_events *events, luo_event_state *state, luo_err *err)

@@ -16,26 +16,26 @@ luo_status luo_scopes_make(luo_events *events, luo_err *err)
 
 static luo_status one_device(luo_events *events, int32_t device, luo_err *err)
 {
-    luo_choice *c = LUO_NEW(events->arena, luo_choice);
+    luo_choice *choice = LUO_NEW(events->arena, luo_choice);
     int32_t *dev = LUO_NEW(events->arena, int32_t);
     char *name = luo_arena_printf(events->arena, "device:%d", device);
-    if (!c || !dev || !name) return luo_err_nomem(err);
+    if (!choice || !dev || !name) return luo_err_nomem(err);
     *dev = device;
-    *c = (luo_choice){.name = name, .ndev = 1, .dev = dev};
-    events->dev_choice[device] = c;
+    *choice = (luo_choice){.name = name, .ndev = 1, .dev = dev};
+    events->dev_choice[device] = choice;
     return LUO_OK;
 }
 
 static luo_status one_nic(luo_events *events, int32_t link, luo_err *err)
 {
-    luo_choice *c = LUO_NEW(events->arena, luo_choice);
+    luo_choice *choice = LUO_NEW(events->arena, luo_choice);
     int32_t *at = LUO_NEW(events->arena, int32_t);
     char *name =
         luo_arena_printf(events->arena, "link:%s", events->scenario->cluster->links[link].name);
-    if (!c || !at || !name) return luo_err_nomem(err);
+    if (!choice || !at || !name) return luo_err_nomem(err);
     *at = link;
-    *c = (luo_choice){.name = name, .nlink = 1, .link = at};
-    events->nic_choice[link] = c;
+    *choice = (luo_choice){.name = name, .nlink = 1, .link = at};
+    events->nic_choice[link] = choice;
     return LUO_OK;
 }
 
@@ -51,7 +51,7 @@ static luo_status one_node(luo_events *events, int32_t node, luo_err *err)
 }
 
 luo_status luo_scope_choice(luo_events *events, const luo_event_source *src, int32_t device,
-                            const luo_draws *d, const luo_choice **out, luo_err *err)
+                            const luo_draws *draws, const luo_choice **out, luo_err *err)
 {
     const luo_cluster *cluster = events->scenario->cluster;
     const int32_t node = cluster->devices[device].node,
@@ -61,7 +61,7 @@ luo_status luo_scope_choice(luo_events *events, const luo_event_source *src, int
     *out = NULL;
     if (src->cause && src->cause->scope == LUO_SCOPE_JOB) return LUO_OK;
     if (link && nics > 0) {
-        const int32_t at = cluster->nodes[node].nic + (int32_t)floor(d->pick * (double)nics);
+        const int32_t at = cluster->nodes[node].nic + (int32_t)floor(draws->pick * (double)nics);
         if (!events->nic_choice[at]) LUO_TRY(one_nic(events, at, err));
         *out = events->nic_choice[at];
         return LUO_OK;

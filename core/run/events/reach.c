@@ -52,9 +52,10 @@ static int32_t site_devices(const luo_cluster *cluster, const char *site)
     return n;
 }
 
-static void cut_site(const luo_cluster *cluster, const luo_site_link *l, bool *usable)
+static void cut_site(const luo_cluster *cluster, const luo_site_link *link, bool *usable)
 {
-    const char *lost = site_devices(cluster, l->a) < site_devices(cluster, l->b) ? l->a : l->b;
+    const char *lost =
+        site_devices(cluster, link->a) < site_devices(cluster, link->b) ? link->a : link->b;
     for (int32_t d = 0; d < cluster->ndevices; d++)
         if (strcmp(cluster->groups[cluster->devices[d].group].site, lost) == 0) usable[d] = false;
 }

@@ -32,20 +32,20 @@ static luo_status apply_health(luo_arena *arena, const luo_cluster *cluster, luo
                                luo_err *err)
 {
     for (int32_t i = 0; i < cluster->nhealth; i++) {
-        const luo_health *h = &cluster->health[i];
+        const luo_health *health = &cluster->health[i];
         const size_t mark = luo_arena_mark(arena);
         luo_target target;
-        LUO_TRY(luo_err_at(err, luo_target_parse(arena, cluster, h->target, &target, err), NULL,
-                           h->line, h->col));
+        LUO_TRY(luo_err_at(err, luo_target_parse(arena, cluster, health->target, &target, err),
+                           NULL, health->line, health->col));
         for (int32_t k = 0; k < target.choices[0].ndev; k++) {
             const int32_t d = target.choices[0].dev[k];
-            if (h->down)
+            if (health->down)
                 world->up[d] = false;
             else
-                world->slowdown[d] *= h->slowdown;
+                world->slowdown[d] *= health->slowdown;
         }
         for (int32_t k = 0;
-             target.kind == LUO_TARGET_LINKS && h->down && k < target.choices[0].nlink; k++)
+             target.kind == LUO_TARGET_LINKS && health->down && k < target.choices[0].nlink; k++)
             world->link_factor[target.choices[0].link[k]] = 0;
         luo_arena_reset(arena, mark);
     }

@@ -16,15 +16,18 @@
 /* Micro-batches of a given plan for the batch of the scenario: in proportion, largest remainder,
  * ties to the smaller index (docs/annotations.md#cutting-by-shares); exact when the batch is the
  * plan's own. */
-static luo_status deal_batch(luo_run *run, const luo_plan *p, luo_plan *out, luo_err *err)
+static luo_status deal_batch(luo_run *run, const luo_plan *plan, luo_plan *out, luo_err *err)
 {
-    const int32_t n = p->npipelines, size = p->pipelines[0].micro_batch_sequences;
+    const int32_t n = plan->npipelines, size = plan->pipelines[0].micro_batch_sequences;
     int64_t was = 0, given = 0;
     for (int32_t i = 0; i < n; i++) {
-        was += p->pipelines[i].micro_batches;
-        if (p->pipelines[i].micro_batch_sequences != size || p->pipelines[i].micro_batch_tokens)
-            return luo_err_set(err, LUO_EINPUT, "plan `%s` has pipelines with different "
-                               "micro-batches; leave `batch` to the plan.", p->name);
+        was += plan->pipelines[i].micro_batches;
+        if (plan->pipelines[i].micro_batch_sequences != size ||
+            plan->pipelines[i].micro_batch_tokens)
+            return luo_err_set(err, LUO_EINPUT,
+                               "plan `%s` has pipelines with different "
+                               "micro-batches; leave `batch` to the plan.",
+                               plan->name);
     }
     if (run->job.scenario->batch_sequences % size)
         return luo_err_set(err, LUO_EINPUT,
@@ -41,7 +44,7 @@ static luo_status deal_batch(luo_run *run, const luo_plan *p, luo_plan *out, luo
     int64_t *rest = LUO_NEW_N(run->arena, int64_t, n);
     if (!pl || !rest) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
-        pl[i] = p->pipelines[i];
+        pl[i] = plan->pipelines[i];
         const int64_t share = M * pl[i].micro_batches;
         rest[i] = share % was;
         pl[i].micro_batches = (int32_t)(share / was);
@@ -64,7 +67,7 @@ static luo_status deal_batch(luo_run *run, const luo_plan *p, luo_plan *out, luo
             if (pl[i].micro_batches > pl[from].micro_batches) from = i;
         pl[from].micro_batches--;
     }
-    *out = *p;
+    *out = *plan;
     out->pipelines = pl;
     return LUO_OK;
 }
@@ -210,11 +213,12 @@ enum { TRIES = 8 };
 /* Caps are estimates; what does not fit is planned with less memory. */
 static luo_status best_of_search(luo_run *run, luo_malleus_job *job, luo_err *err)
 {
-    luo_malleus_answer a;
+    luo_malleus_answer answer;
     luo_status st = LUO_EOOM;
     for (int i = 0; i < TRIES && st == LUO_EOOM; i++) {
-        LUO_TRY(luo_plan_malleus(run->arena, job, &a, err));
-        st = luo_run_use_plan(run, a.plan, luo_run_tokens(run, a.plan), &run->plans.running, err);
+        LUO_TRY(luo_plan_malleus(run->arena, job, &answer, err));
+        st = luo_run_use_plan(run, answer.plan, luo_run_tokens(run, answer.plan),
+                              &run->plans.running, err);
         job->memory_factor *= 0.9;
     }
     if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;

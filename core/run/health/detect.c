@@ -107,12 +107,14 @@ static int8_t look(const luo_detect *detect, int32_t device)
 
 static void confirm(luo_detect *detect, int32_t device, luo_rate_change *change)
 {
-    luo_rate_change own = {0}, *c = change ? change : &own;
-    c->was = detect->accepted[device];
-    c->n = detect->seen[device] < 2 * detect->window ? detect->seen[device] : 2 * detect->window;
-    last(detect, device, c->n, c->sample);
-    c->now = split(c->sample, c->n, (detect->window + 1) / 2, &c->split);
-    luo_detect_accept(detect, device, c->now);
+    luo_rate_change own = {0}, *rate_change = change ? change : &own;
+    rate_change->was = detect->accepted[device];
+    rate_change->n =
+        detect->seen[device] < 2 * detect->window ? detect->seen[device] : 2 * detect->window;
+    last(detect, device, rate_change->n, rate_change->sample);
+    rate_change->now =
+        split(rate_change->sample, rate_change->n, (detect->window + 1) / 2, &rate_change->split);
+    luo_detect_accept(detect, device, rate_change->now);
 }
 
 static bool fail(luo_detect *detect, int32_t device, luo_rate_change *change)
@@ -196,12 +198,12 @@ double luo_detect_common(const luo_detect *detect, const int32_t *dev, const dou
     return fmin(fmax(low > 1 ? low : high < 1 ? high : 1, COMMON_LEAST), COMMON_MOST);
 }
 
-bool luo_drift_push(luo_drift *d, double today_s, double fresh_s, double accepted_s)
+bool luo_drift_push(luo_drift *drift, double today_s, double fresh_s, double accepted_s)
 {
     const bool slower = today_s >= LUO_DRIFT_ALL * accepted_s ||
                         fresh_s >= LUO_DRIFT_FRESH * accepted_s;
-    d->steps = slower ? d->steps + 1 : 0;
-    if (d->steps < LUO_DRIFT_STEPS) return false;
-    d->steps = 0;
+    drift->steps = slower ? drift->steps + 1 : 0;
+    if (drift->steps < LUO_DRIFT_STEPS) return false;
+    drift->steps = 0;
     return true;
 }

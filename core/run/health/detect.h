@@ -66,5 +66,5 @@ double luo_detect_common(const luo_detect *detect, const int32_t *dev, const dou
 typedef struct luo_drift {
     int32_t steps; /* so far */
 } luo_drift;
-bool luo_drift_push(luo_drift *d, double today_s, double fresh_s, double accepted_s);
+bool luo_drift_push(luo_drift *drift, double today_s, double fresh_s, double accepted_s);
 #endif

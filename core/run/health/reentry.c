@@ -8,10 +8,10 @@ enum { SOON_STEPS = 100, LEAST_PROBES = 10, MOST_PROBES = 160 };
 luo_status luo_reentry_init(luo_run *run, luo_err *err)
 {
     const int32_t n = run->job.scenario->cluster->ndevices;
-    luo_reentry *t = &run->health.reentry;
-    t->candidate = LUO_NEW_N(run->arena, bool, n);
-    t->outside = LUO_NEW_N(run->arena, luo_outside, n);
-    if (!t->candidate || !t->outside) return luo_err_nomem(err);
+    luo_reentry *reentry = &run->health.reentry;
+    reentry->candidate = LUO_NEW_N(run->arena, bool, n);
+    reentry->outside = LUO_NEW_N(run->arena, luo_outside, n);
+    if (!reentry->candidate || !reentry->outside) return luo_err_nomem(err);
     luo_reentry_plan(run, luo_run_plan(&run->plans), luo_run_plan(&run->plans));
     return LUO_OK;
 }
@@ -19,9 +19,10 @@ luo_status luo_reentry_init(luo_run *run, luo_err *err)
 /* Healthy, with as many good probes in a row as its past demands. */
 static bool is_back(const luo_run *run, int32_t d)
 {
-    const luo_outside *o = &run->health.reentry.outside[d];
+    const luo_outside *outside = &run->health.reentry.outside[d];
     return run->health.usable[d] &&
-           run->health.detect.accepted[d] < run->job.spec->threshold_slowdown && o->good >= o->need;
+           run->health.detect.accepted[d] < run->job.spec->threshold_slowdown &&
+           outside->good >= outside->need;
 }
 
 /* Those of the plan are candidates as long as they are usable. A device that was put out is one
@@ -29,59 +30,60 @@ static bool is_back(const luo_run *run, int32_t d)
  * Not one that came back once and was put out again soon. */
 static bool may_hold_layers(const luo_run *run, int32_t d)
 {
-    const luo_outside *o = &run->health.reentry.outside[d];
+    const luo_outside *outside = &run->health.reentry.outside[d];
     if (!run->health.usable[d] || luo_run_plan(&run->plans)->member[d])
         return run->health.usable[d];
     const bool slow = run->health.detect.accepted[d] >= run->job.spec->threshold_slowdown;
-    return is_back(run, d) || (slow && o->suspended && o->backoff == 0);
+    return is_back(run, d) || (slow && outside->suspended && outside->backoff == 0);
 }
 
 static void look(luo_run *run, int32_t d)
 {
-    luo_outside *o = &run->health.reentry.outside[d];
+    luo_outside *outside = &run->health.reentry.outside[d];
     const bool back = is_back(run, d);
-    if (back && !o->back && !luo_run_plan(&run->plans)->member[d])
+    if (back && !outside->back && !luo_run_plan(&run->plans)->member[d])
         run->decision.trigger |= LUO_TRIGGER_JOIN;
-    o->back = back;
+    outside->back = back;
     run->health.reentry.candidate[d] = may_hold_layers(run, d);
 }
 
 /* Back-off: who is suspended again soon after coming back has to show more the next time. */
-static void suspend(luo_outside *o, int64_t step)
+static void suspend(luo_outside *outside, int64_t step)
 {
-    const bool again = o->suspended && step - o->entered <= SOON_STEPS;
-    o->backoff = !again ? 0 : o->backoff == 0 ? LEAST_PROBES : 2 * o->backoff;
-    if (o->backoff > MOST_PROBES) o->backoff = MOST_PROBES;
-    o->need = o->backoff;
-    o->good = 0;
-    o->suspended = true;
+    const bool again = outside->suspended && step - outside->entered <= SOON_STEPS;
+    outside->backoff = !again ? 0 : outside->backoff == 0 ? LEAST_PROBES : 2 * outside->backoff;
+    if (outside->backoff > MOST_PROBES) outside->backoff = MOST_PROBES;
+    outside->need = outside->backoff;
+    outside->good = 0;
+    outside->suspended = true;
 }
 
 void luo_reentry_plan(luo_run *run, const luo_used_plan *was, const luo_used_plan *now)
 {
     for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) {
-        luo_outside *o = &run->health.reentry.outside[d];
+        luo_outside *outside = &run->health.reentry.outside[d];
         const bool slow = run->health.detect.accepted[d] >= run->job.spec->threshold_slowdown;
         if (was->member[d] && !now->member[d] && run->health.usable[d] && slow)
-            suspend(o, run->clock.step);
-        if (!was->member[d] && now->member[d]) o->entered = run->clock.step;
-        o->back = is_back(run, d);
+            suspend(outside, run->clock.step);
+        if (!was->member[d] && now->member[d]) outside->entered = run->clock.step;
+        outside->back = is_back(run, d);
         run->health.reentry.candidate[d] = may_hold_layers(run, d);
     }
 }
 
 void luo_reentry_change(luo_run *run, int32_t device)
 {
-    luo_outside *o = &run->health.reentry.outside[device];
-    o->good = 0;
-    if (o->need < run->job.spec->reentry_probes) o->need = run->job.spec->reentry_probes;
+    luo_outside *outside = &run->health.reentry.outside[device];
+    outside->good = 0;
+    if (outside->need < run->job.spec->reentry_probes)
+        outside->need = run->job.spec->reentry_probes;
     look(run, device);
 }
 
 void luo_reentry_probe(luo_run *run, int32_t device, double sample)
 {
-    luo_outside *o = &run->health.reentry.outside[device];
-    o->good = sample < run->job.spec->threshold_slowdown ? o->good + 1 : 0;
-    run->health.reentry.waiting += o->good > 0 && o->good < o->need;
+    luo_outside *outside = &run->health.reentry.outside[device];
+    outside->good = sample < run->job.spec->threshold_slowdown ? outside->good + 1 : 0;
+    run->health.reentry.waiting += outside->good > 0 && outside->good < outside->need;
     look(run, device);
 }

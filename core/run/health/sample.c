@@ -81,18 +81,19 @@ luo_status luo_run_sample_init(luo_run *run, luo_err *err)
 
 static luo_status take(luo_run *run, int32_t device, double sample, luo_err *err)
 {
-    luo_rate_change c;
-    if (sample <= 0 || !luo_detect_push(&run->health.detect, device, sample, &c)) return LUO_OK;
+    luo_rate_change change;
+    if (sample <= 0 || !luo_detect_push(&run->health.detect, device, sample, &change))
+        return LUO_OK;
     if (!luo_run_plan(&run->plans)->member[device])
         return LUO_OK; /* reentry.c asks when it is good enough */
     const bool corrected = luo_pace_correct(run, device);
-    c.now = run->health.detect.accepted[device];
-    if (corrected && c.was <= 1)
+    change.now = run->health.detect.accepted[device];
+    if (corrected && change.was <= 1)
         return luo_run_note(&run->job, err,
                             "step %lld: device %d: nominal is %.6f of what was thought",
-                            (long long)run->clock.step, device, c.now);
+                            (long long)run->clock.step, device, change.now);
     run->decision.trigger |= LUO_TRIGGER_RATE;
-    return luo_run_score_rate(run, device, &c, err);
+    return luo_run_score_rate(run, device, &change, err);
 }
 
 /* q: per device of the plan. */

@@ -64,19 +64,21 @@ static luo_occurrence *straggler_on(luo_run *run, int32_t device, bool faster)
 }
 
 /* "1.00 0.98 | 2.51 2.49 2.55": the samples before and after the change, for log.txt. */
-static const char *samples_text(luo_run *run, const luo_rate_change *c)
+static const char *samples_text(luo_run *run, const luo_rate_change *change)
 {
     luo_str text = {0};
-    for (int32_t i = 0; i < c->n; i++)
-        luo_str_addf(&text, "%s%s%.4g", i ? " " : "", i == c->split ? "| " : "", c->sample[i]);
+    for (int32_t i = 0; i < change->n; i++)
+        luo_str_addf(&text, "%s%s%.4g", i ? " " : "", i == change->split ? "| " : "",
+                     change->sample[i]);
     const char *copy = luo_arena_strdup(run->scratch, luo_str_get(&text));
     luo_str_free(&text);
     return copy ? copy : "";
 }
 
-luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err)
+luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_change *change,
+                              luo_err *err)
 {
-    const bool slower = c->now > c->was;
+    const bool slower = change->now > change->was;
     luo_occurrence *occurrence = straggler_on(run, device, !slower);
     char target[32], detail[96];
     snprintf(target, sizeof target, "device:%d", device);
@@ -91,7 +93,8 @@ luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_chang
                                  false, 0, err));
     }
     LUO_TRY(luo_run_note(&run->job, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
-                         (long long)run->clock.step, device, c->was, c->now, samples_text(run, c)));
+                         (long long)run->clock.step, device, change->was, change->now,
+                         samples_text(run, change)));
     return luo_run_event(run, LUO_EVENT_PHASE_DETECTED, run->decision.cause, "straggler", target,
                          false, 0, detail, err);
 }

@@ -15,53 +15,57 @@ int64_t luo_batches_context(const luo_scenario *sc)
 }
 
 void luo_batches_open(const luo_lengths *lengths, const luo_batch_rule *rule, int64_t limit,
-                      uint64_t seed, luo_batches *b)
+                      uint64_t seed, luo_batches *batches)
 {
-    *b = (luo_batches){.lengths = lengths, .rule = *rule, .limit = limit, .seed = seed};
-    if (!LUO_VEC_ROOM(b->mark, b->n, b->room)) return; /* draws find none, and say so */
-    b->mark[b->n++] = luo_length_source_open(seed);
+    *batches = (luo_batches){.lengths = lengths, .rule = *rule, .limit = limit, .seed = seed};
+    if (!LUO_VEC_ROOM(batches->mark, batches->n, batches->room))
+        return; /* draws find none, and say so */
+    batches->mark[batches->n++] = luo_length_source_open(seed);
 }
 
 /* Draws the newest step that has a mark, and marks the next one. */
-static luo_status draw_on(luo_arena *arena, luo_batches *b, int64_t **length, int32_t *n,
+static luo_status draw_on(luo_arena *arena, luo_batches *batches, int64_t **length, int32_t *n,
                           luo_err *err)
 {
-    luo_length_source source = b->mark[b->n - 1];
-    LUO_TRY(luo_lengths_batch(arena, b->lengths, &b->rule, b->limit, &source, length, n, err));
-    if (!LUO_VEC_ROOM(b->mark, b->n, b->room)) return luo_err_nomem(err);
-    b->mark[b->n++] = source;
+    luo_length_source source = batches->mark[batches->n - 1];
+    LUO_TRY(luo_lengths_batch(arena, batches->lengths, &batches->rule, batches->limit, &source,
+                              length, n, err));
+    if (!LUO_VEC_ROOM(batches->mark, batches->n, batches->room)) return luo_err_nomem(err);
+    batches->mark[batches->n++] = source;
     return LUO_OK;
 }
 
-luo_status luo_batches_draw(luo_arena *arena, luo_batches *b, int64_t step, int64_t tokens,
+luo_status luo_batches_draw(luo_arena *arena, luo_batches *batches, int64_t step, int64_t tokens,
                             int64_t **length, int32_t *n, luo_err *err)
 {
     const luo_lengths fixed = {.kind = LUO_LENGTH_FIXED, .tokens = tokens};
-    if (b->n == 0) return luo_err_nomem(err);
-    if (step < b->first) {
-        b->mark[0] = luo_length_source_open(b->seed);
-        b->first = 0;
-        b->n = 1;
+    if (batches->n == 0) return luo_err_nomem(err);
+    if (step < batches->first) {
+        batches->mark[0] = luo_length_source_open(batches->seed);
+        batches->first = 0;
+        batches->n = 1;
     }
-    while (b->first + b->n - 1 <= step) LUO_TRY(draw_on(arena, b, length, n, err));
+    while (batches->first + batches->n - 1 <= step)
+        LUO_TRY(draw_on(arena, batches, length, n, err));
     luo_length_source source =
-        tokens > 0 ? luo_length_source_open(b->seed) : b->mark[step - b->first];
-    return luo_lengths_batch(arena, tokens > 0 ? &fixed : b->lengths, &b->rule, b->limit, &source,
-                             length, n, err);
+        tokens > 0 ? luo_length_source_open(batches->seed) : batches->mark[step - batches->first];
+    return luo_lengths_batch(arena, tokens > 0 ? &fixed : batches->lengths, &batches->rule,
+                             batches->limit, &source, length, n, err);
 }
 
-void luo_batches_forget(luo_batches *b, int64_t step)
+void luo_batches_forget(luo_batches *batches, int64_t step)
 {
-    const int64_t gone = step - b->first;
-    if (gone <= 0 || gone >= b->n) return;
-    memmove(b->mark, b->mark + gone, (size_t)(b->n - gone) * sizeof *b->mark);
-    b->first = step;
-    b->n -= (int32_t)gone;
+    const int64_t gone = step - batches->first;
+    if (gone <= 0 || gone >= batches->n) return;
+    memmove(batches->mark, batches->mark + gone,
+            (size_t)(batches->n - gone) * sizeof *batches->mark);
+    batches->first = step;
+    batches->n -= (int32_t)gone;
 }
 
-void luo_batches_free(luo_batches *b)
+void luo_batches_free(luo_batches *batches)
 {
-    free(b->mark);
-    b->mark = NULL;
-    b->n = b->room = 0;
+    free(batches->mark);
+    batches->mark = NULL;
+    batches->n = batches->room = 0;
 }

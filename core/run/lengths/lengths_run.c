@@ -122,60 +122,61 @@ static void keep_layout(luo_length_choice *choice, const luo_judged_layout *best
 }
 
 static luo_status judge_layouts(luo_run *run, luo_arena *arena, const trial *t,
-                                luo_length_choice *x, luo_err *err)
+                                luo_length_choice *choice, luo_err *err)
 {
     luo_judged_layout best;
     LUO_TRY(luo_judge_layouts(arena, run->lengths->step_arena, &run->decision.judge,
-                              &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
-                              t->rate, &best, err));
-    keep_layout(x, &best);
-    x->setup.moved_ms = best.moved_ms;
-    if (best.alike >= 0) x->setup.rivals.uniform = best.alike;
-    x->learned = best.learned;
+                              &choice->setup.rivals, &choice->setup.place, t->batch,
+                              LUO_JUDGE_BATCHES, t->rate, &best, err));
+    keep_layout(choice, &best);
+    choice->setup.moved_ms = best.moved_ms;
+    if (best.alike >= 0) choice->setup.rivals.uniform = best.alike;
+    choice->learned = best.learned;
     return LUO_OK;
 }
 
 /* Of one_plan or hotspa. Ours has the plan of one_plan among its own; where its state lies is its
  * own affair. */
 static luo_status judge_rival_layout(luo_run *run, luo_arena *arena, const trial *t,
-                                     luo_length_policy rival, luo_length_choice *x, luo_err *err)
+                                     luo_length_policy rival, luo_length_choice *choice,
+                                     luo_err *err)
 {
     luo_judged_layout best;
     LUO_TRY(luo_judge_rival_layout(arena, run->lengths->step_arena, &run->decision.judge, rival,
-                                   &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
-                                   t->rate, &best, err));
-    if (run->job.policy->rule == rival && isfinite(best.seconds)) keep_layout(x, &best);
+                                   &choice->setup.rivals, &choice->setup.place, t->batch,
+                                   LUO_JUDGE_BATCHES, t->rate, &best, err));
+    if (run->job.policy->rule == rival && isfinite(best.seconds)) keep_layout(choice, &best);
     return LUO_OK;
 }
 
 static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
-                               const double *place, luo_length_choice *x, luo_err *err)
+                               const double *place, luo_length_choice *choice, luo_err *err)
 {
     const luo_length_policy policy = run->job.policy->rule;
     const bool ours = policy == LUO_LENGTH_POLICY_HYDRAULIS;
     trial t;
-    luo_length_setup_rates(&x->setup, place);
+    luo_length_setup_rates(&choice->setup, place);
     LUO_TRY(open_trial(run, in, place, &t, err));
     if (ours || policy == LUO_LENGTH_POLICY_ONE_PLAN)
-        LUO_TRY(judge_rival_layout(run, arena, &t, LUO_LENGTH_POLICY_ONE_PLAN, x, err));
+        LUO_TRY(judge_rival_layout(run, arena, &t, LUO_LENGTH_POLICY_ONE_PLAN, choice, err));
     else if (policy == LUO_LENGTH_POLICY_HOTSPA)
-        LUO_TRY(judge_rival_layout(run, arena, &t, policy, x, err));
+        LUO_TRY(judge_rival_layout(run, arena, &t, policy, choice, err));
     else
         LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge, policy,
-                                &x->setup.place, t.batch, LUO_JUDGE_BATCHES, t.rate,
-                                &x->setup.rivals, err));
-    return ours ? judge_layouts(run, arena, &t, x, err) : LUO_OK;
+                                &choice->setup.place, t.batch, LUO_JUDGE_BATCHES, t.rate,
+                                &choice->setup.rivals, err));
+    return ours ? judge_layouts(run, arena, &t, choice, err) : LUO_OK;
 }
 
 /* Where plans are simulated, so is what is chosen once for all steps. */
 static luo_status choose_once(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
-                              const double *place, luo_length_choice *x, luo_err *err)
+                              const double *place, luo_length_choice *choice, luo_err *err)
 {
-    LUO_TRY(luo_lengths_learn_open(arena, &x->setup.pool, &x->setup.found, x->setup.moved_ms,
-                                   &x->learned, err));
+    LUO_TRY(luo_lengths_learn_open(arena, &choice->setup.pool, &choice->setup.found,
+                                   choice->setup.moved_ms, &choice->learned, err));
     if (!luo_run_judges(run)) return LUO_OK;
     const size_t mark = luo_arena_mark(run->lengths->step_arena);
-    const luo_status st = judge_choice(run, arena, in, place, x, err);
+    const luo_status st = judge_choice(run, arena, in, place, choice, err);
     luo_arena_reset(run->lengths->step_arena, mark);
     return st;
 }
@@ -185,10 +186,10 @@ static luo_status make_choice(luo_run *run, luo_arena *arena, luo_length_setup_i
                               luo_length_choice **out, luo_err *err)
 {
     const int32_t all = run->job.scenario->cluster->ndevices;
-    luo_length_choice *x = *out = LUO_NEW(arena, luo_length_choice);
+    luo_length_choice *choice = *out = LUO_NEW(arena, luo_length_choice);
     int32_t *devices = LUO_NEW_N(arena, int32_t, all);
     *place = LUO_NEW_N(arena, double, all);
-    if (!x || !devices || !*place) return luo_err_nomem(err);
+    if (!choice || !devices || !*place) return luo_err_nomem(err);
     in->ndevices = 0;
     for (int32_t d = 0; d < all; d++) {
         if (!isfinite(rate[d]) || !candidate[d]) continue;
@@ -198,17 +199,17 @@ static luo_status make_choice(luo_run *run, luo_arena *arena, luo_length_setup_i
     in->devices = devices;
     if (in->ndevices == 0)
         return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
-    LUO_TRY(luo_length_setup_make(arena, in, &x->setup, err));
-    return choose_once(run, arena, in, *place, x, err);
+    LUO_TRY(luo_length_setup_make(arena, in, &choice->setup, err));
+    return choose_once(run, arena, in, *place, choice, err);
 }
 
 /* All that is chosen once for the devices with a finite rate; *run->lengths changes only if that
  * succeeds. */
 static luo_status set_up(luo_run *run, const double *rate, const bool *candidate, luo_err *err)
 {
-    luo_run_lengths *x = run->lengths;
+    luo_run_lengths *lengths = run->lengths;
     luo_arena *arena = luo_arena_new(1 << 20);
-    luo_length_setup_in in = x->orders.in;
+    luo_length_setup_in in = lengths->orders.in;
     luo_length_choice *chosen;
     double *place;
     if (!arena) return luo_err_nomem(err);
@@ -217,17 +218,17 @@ static luo_status set_up(luo_run *run, const double *rate, const bool *candidate
         luo_arena_free(arena);
         return st;
     }
-    luo_arena_free(x->setup_arena);
-    x->setup_arena = arena;
-    x->orders.in = in;
-    luo_length_setup_copy(&x->orders.choice.setup, &chosen->setup);
-    x->orders.choice.learned = chosen->learned;
-    x->orders.rate = place;
-    x->stale = true;
-    x->chosen = &x->orders.choice;
-    x->current = -1;
-    x->step = -1;
-    luo_length_setup_rates(&x->orders.choice.setup, x->orders.rate);
+    luo_arena_free(lengths->setup_arena);
+    lengths->setup_arena = arena;
+    lengths->orders.in = in;
+    luo_length_setup_copy(&lengths->orders.choice.setup, &chosen->setup);
+    lengths->orders.choice.learned = chosen->learned;
+    lengths->orders.rate = place;
+    lengths->stale = true;
+    lengths->chosen = &lengths->orders.choice;
+    lengths->current = -1;
+    lengths->step = -1;
+    luo_length_setup_rates(&lengths->orders.choice.setup, lengths->orders.rate);
     return LUO_OK;
 }
 
@@ -236,61 +237,61 @@ static luo_status set_up(luo_run *run, const double *rate, const bool *candidate
 /* What the planner knows of slow devices has changed: its plans are for another world. */
 static bool update_rates(luo_run *run)
 {
-    luo_run_lengths *x = run->lengths;
+    luo_run_lengths *lengths = run->lengths;
     bool changed = false;
-    for (int32_t i = 0; i < x->orders.in.ndevices && knows_rates(run); i++) {
-        const double rate = fmax(1, run->health.detect.accepted[x->orders.in.devices[i]]);
-        changed |= rate != x->orders.rate[i];
-        x->orders.rate[i] = rate;
+    for (int32_t i = 0; i < lengths->orders.in.ndevices && knows_rates(run); i++) {
+        const double rate = fmax(1, run->health.detect.accepted[lengths->orders.in.devices[i]]);
+        changed |= rate != lengths->orders.rate[i];
+        lengths->orders.rate[i] = rate;
     }
     if (!changed) return false;
-    luo_length_setup_rates(&x->orders.choice.setup, x->orders.rate);
-    luo_lengths_forget(&x->orders.choice.learned);
-    x->stale = true;
+    luo_length_setup_rates(&lengths->orders.choice.setup, lengths->orders.rate);
+    luo_lengths_forget(&lengths->orders.choice.learned);
+    lengths->stale = true;
     return true;
 }
 
 static luo_status choose(luo_run *run, luo_err *err)
 {
-    luo_run_lengths *x = run->lengths;
+    luo_run_lengths *lengths = run->lengths;
     const luo_orders_ask ask = {
         .policy = run->job.policy->rule,
         .judge = luo_run_judges(run) ? &run->decision.judge : NULL,
         .joint = run->job.spec->lengths.stragglers == LUO_STRAGGLERS_JOINT,
-        .length = x->length,
-        .n = x->n,
-        .chosen = x->chosen,
-        .current = x->current,
+        .length = lengths->length,
+        .n = lengths->n,
+        .chosen = lengths->chosen,
+        .current = lengths->current,
     };
     luo_orders_answer answer;
-    LUO_TRY(luo_orders_choose(x->step_arena, &x->orders, &ask, &answer, err));
-    x->plans = answer.judged.plans;
-    x->chosen = answer.of;
+    LUO_TRY(luo_orders_choose(lengths->step_arena, &lengths->orders, &ask, &answer, err));
+    lengths->plans = answer.judged.plans;
+    lengths->chosen = answer.of;
     return LUO_OK;
 }
 
 /* What was made for other rates; no plan that is still to be bound lies there. */
-static luo_status forget_slow(luo_run_lengths *x, luo_err *err)
+static luo_status forget_slow(luo_run_lengths *lengths, luo_err *err)
 {
-    if (!x->stale) return LUO_OK;
-    LUO_TRY(luo_orders_forget(&x->orders, err));
-    if (x->chosen != &x->orders.choice) x->current = -1;
-    x->chosen = &x->orders.choice;
-    x->stale = false;
+    if (!lengths->stale) return LUO_OK;
+    LUO_TRY(luo_orders_forget(&lengths->orders, err));
+    if (lengths->chosen != &lengths->orders.choice) lengths->current = -1;
+    lengths->chosen = &lengths->orders.choice;
+    lengths->stale = false;
     return LUO_OK;
 }
 
 static luo_status plan_step(luo_run *run, luo_err *err)
 {
-    luo_run_lengths *x = run->lengths;
-    x->step = -1;
-    luo_arena_reset(x->step_arena, 0);
-    LUO_TRY(forget_slow(x, err));
-    LUO_TRY(luo_batches_draw(x->step_arena, &x->batches, run->clock.step,
-                             luo_step_lengths_at(run->clock.lengths, run->clock.step), &x->length,
-                             &x->n, err));
+    luo_run_lengths *lengths = run->lengths;
+    lengths->step = -1;
+    luo_arena_reset(lengths->step_arena, 0);
+    LUO_TRY(forget_slow(lengths, err));
+    LUO_TRY(luo_batches_draw(lengths->step_arena, &lengths->batches, run->clock.step,
+                             luo_step_lengths_at(run->clock.lengths, run->clock.step),
+                             &lengths->length, &lengths->n, err));
     LUO_TRY(choose(run, err));
-    x->step = run->clock.step;
+    lengths->step = run->clock.step;
     return LUO_OK;
 }
 
@@ -331,8 +332,8 @@ void luo_run_lengths_whole(luo_run *run)
 
 luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
 {
-    const luo_length_stretch *p = &run->lengths->plans.part[part];
-    const luo_batch_work work = work_of(run, p->plan);
+    const luo_length_stretch *stretch = &run->lengths->plans.part[part];
+    const luo_batch_work work = work_of(run, stretch->plan);
     const bool real = run->job.real && run->backend.state;
     luo_used_plan was = {0};
     luo_plan *held = NULL;
@@ -342,7 +343,7 @@ luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
         LUO_TRY(luo_plan_copy(run->lengths->step_arena, was.plan, &held, err));
         was.plan = held;
     }
-    LUO_TRY(luo_run_use_batch(run, p->frame, p->plan, &work, &plan, err));
+    LUO_TRY(luo_run_use_batch(run, stretch->frame, stretch->plan, &work, &plan, err));
     run->lengths->bound = part;
     run->lengths->adopted = true;
     run->lengths->used = plan;
@@ -360,16 +361,16 @@ static const double SMALLER = 0.95;
  * the end always, another one is taken. *tries: so far. */
 static luo_status choose_smaller(luo_run *run, int32_t *tries, luo_err *err)
 {
-    luo_run_lengths *x = run->lengths;
-    const int32_t p = x->plans.step.plan;
-    luo_length_choice *of = x->chosen;
-    luo_arena *arena = of == &x->orders.choice ? x->setup_arena : x->orders.arena;
+    luo_run_lengths *lengths = run->lengths;
+    const int32_t p = lengths->plans.step.plan;
+    luo_length_choice *of = lengths->chosen;
+    luo_arena *arena = of == &lengths->orders.choice ? lengths->setup_arena : lengths->orders.arena;
     if (++*tries % TRIES != 0 && *tries < TIGHTENED)
         LUO_TRY(luo_length_setup_tighten(arena, &of->setup, p, SMALLER, err));
     else
         luo_lengths_bar(&of->learned, p);
     LUO_TRY(choose(run, err));
-    if (!x->chosen->learned.barred[x->plans.step.plan]) return LUO_OK;
+    if (!lengths->chosen->learned.barred[lengths->plans.step.plan]) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan is left.");
 }
 
@@ -393,7 +394,7 @@ static luo_status bind_all(luo_run *run, luo_err *err)
  * whole has no room for this batch, smaller micro-batches or the next best plan are taken. */
 static luo_status bind_first(luo_run *run, luo_err *err)
 {
-    luo_run_lengths *x = run->lengths;
+    luo_run_lengths *lengths = run->lengths;
     const bool ours = run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS;
     luo_err first = {0}, why = {0};
     int32_t tries = 0;
@@ -402,7 +403,7 @@ static luo_status bind_first(luo_run *run, luo_err *err)
         st = ours ? choose_smaller(run, &tries, &why) : pack_smaller(run, &tries, &why);
         if (st == LUO_OK) st = bind_all(run, &why);
     }
-    luo_orders_bar_none(&x->orders);
+    luo_orders_bar_none(&lengths->orders);
     if (st == LUO_OK) return LUO_OK;
     const bool room = st == LUO_EINFEASIBLE || first.st == st;
     return luo_err_set(err, room ? first.st : st, "%s", room ? first.text : why.text);
@@ -410,35 +411,36 @@ static luo_status bind_first(luo_run *run, luo_err *err)
 
 static bool is_bound(const luo_run *run)
 {
-    const luo_run_lengths *x = run->lengths;
-    return x->bound == 0 && run->plans.running == x->used && run->plans.list[x->used]->set;
+    const luo_run_lengths *lengths = run->lengths;
+    return lengths->bound == 0 && run->plans.running == lengths->used &&
+           run->plans.list[lengths->used]->set;
 }
 
 luo_status luo_run_lengths_boundary(luo_run *run, luo_err *err)
 {
-    luo_run_lengths *x = run->lengths;
+    luo_run_lengths *lengths = run->lengths;
     const bool changed = update_rates(run);
-    if (run->ledger.ckpt.on) luo_batches_forget(&x->batches, run->ledger.ckpt.valid_step);
-    if (changed || x->step > run->clock.step)
-        luo_planning_restart(&x->planning, run->clock.step, run->clock.t_s);
-    if (!changed && x->step == run->clock.step && is_bound(run)) return LUO_OK;
+    if (run->ledger.ckpt.on) luo_batches_forget(&lengths->batches, run->ledger.ckpt.valid_step);
+    if (changed || lengths->step > run->clock.step)
+        luo_planning_restart(&lengths->planning, run->clock.step, run->clock.t_s);
+    if (!changed && lengths->step == run->clock.step && is_bound(run)) return LUO_OK;
     const bool measured = run->job.spec->planner_measured;
     const double began = measured ? run->job.opts->clock() : 0;
     LUO_TRY(plan_step(run, err));
-    if (measured) x->planning.plan_s = run->job.opts->clock() - began;
-    const double ready = luo_planning_ready(&x->planning, run->clock.step, run->clock.t_s);
+    if (measured) lengths->planning.plan_s = run->job.opts->clock() - began;
+    const double ready = luo_planning_ready(&lengths->planning, run->clock.step, run->clock.t_s);
     LUO_TRY(luo_run_span_until(run, LUO_SPAN_PLAN, ready, 0, err));
     LUO_TRY(bind_first(run, err));
-    luo_planning_began(&x->planning, run->clock.step, run->clock.t_s);
+    luo_planning_began(&lengths->planning, run->clock.step, run->clock.t_s);
     return LUO_OK;
 }
 
 luo_status luo_run_lengths_rows(luo_run *run, luo_err *err)
 {
-    const luo_run_lengths *x = run->lengths;
+    const luo_run_lengths *lengths = run->lengths;
     const luo_sink *sink = run->job.sink;
-    if (!sink->assignment || x->plans.n != 1) return LUO_OK;
-    const luo_plan *plan = x->plans.part[0].plan;
+    if (!sink->assignment || lengths->plans.n != 1) return LUO_OK;
+    const luo_plan *plan = lengths->plans.part[0].plan;
     int64_t all = 0;
     for (int32_t i = 0; i < plan->npipelines; i++) all += plan->pipelines[i].micro_batches;
     int64_t *first = LUO_NEW_N(run->scratch, int64_t, plan->npipelines + 1);
@@ -447,13 +449,14 @@ luo_status luo_run_lengths_rows(luo_run *run, luo_err *err)
     for (int32_t i = 0; i < plan->npipelines; i++)
         first[i + 1] = first[i] + plan->pipelines[i].micro_batches;
     for (int32_t i = 0; i < plan->nassignment; i++) {
-        const luo_assignment *a = &plan->assignment[i];
-        const luo_row_assignment row = {.step = run->clock.step,
-                                        .sequence = a->sequence,
-                                        .length_tokens = a->length_tokens,
-                                        .pipeline = a->pipeline,
-                                        .micro_batch = a->micro_batch,
-                                        .position = filled[first[a->pipeline] + a->micro_batch]++};
+        const luo_assignment *assignment = &plan->assignment[i];
+        const luo_row_assignment row = {
+            .step = run->clock.step,
+            .sequence = assignment->sequence,
+            .length_tokens = assignment->length_tokens,
+            .pipeline = assignment->pipeline,
+            .micro_batch = assignment->micro_batch,
+            .position = filled[first[assignment->pipeline] + assignment->micro_batch]++};
         LUO_TRY(sink->assignment(sink->ctx, &row, err));
     }
     return LUO_OK;
@@ -462,14 +465,14 @@ luo_status luo_run_lengths_rows(luo_run *run, luo_err *err)
 static const double AS_KNOWN = 1.1; /* slower than this times what is known is news */
 
 /* result: its devices are in the order of their numbers, as those of the setup. */
-static bool is_as_known(const luo_run_lengths *x, const luo_used_plan *used,
+static bool is_as_known(const luo_run_lengths *lengths, const luo_used_plan *used,
                         const luo_step_result *result)
 {
-    const luo_length_setup_in *in = &x->orders.in;
+    const luo_length_setup_in *in = &lengths->orders.in;
     for (int32_t i = 0, k = 0; i < result->n; i++) {
         while (k < in->ndevices && in->devices[k] < used->dev[i]) k++;
         const bool planned = k < in->ndevices && in->devices[k] == used->dev[i];
-        const double rate = planned ? x->orders.rate[k] : 1;
+        const double rate = planned ? lengths->orders.rate[k] : 1;
         if (result->compute_s[i] > AS_KNOWN * rate * result->predicted_s[i]) return false;
     }
     return true;
@@ -477,12 +480,13 @@ static bool is_as_known(const luo_run_lengths *x, const luo_used_plan *used,
 
 void luo_run_lengths_learn(luo_run *run, const luo_step_result *result, double seconds)
 {
-    luo_run_lengths *x = run->lengths;
-    const int32_t p = x->plans.step.plan;
-    x->current = p;
-    if (p < 0 || !is_as_known(x, luo_run_plan(&run->plans), result)) return;
-    luo_orders_learn(&x->orders, seconds);
-    if (!luo_run_judges(run)) luo_lengths_learn(&x->chosen->learned, p, x->plans.ms, seconds);
+    luo_run_lengths *lengths = run->lengths;
+    const int32_t p = lengths->plans.step.plan;
+    lengths->current = p;
+    if (p < 0 || !is_as_known(lengths, luo_run_plan(&run->plans), result)) return;
+    luo_orders_learn(&lengths->orders, seconds);
+    if (!luo_run_judges(run))
+        luo_lengths_learn(&lengths->chosen->learned, p, lengths->plans.ms, seconds);
 }
 
 /* ---- begin and end ---- */
@@ -491,21 +495,22 @@ luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
 {
     const luo_scenario *sc = run->job.scenario;
     const luo_policy_spec *spec = run->job.spec;
-    luo_run_lengths *x = run->lengths = LUO_NEW(run->arena, luo_run_lengths);
+    luo_run_lengths *lengths = run->lengths = LUO_NEW(run->arena, luo_run_lengths);
     double *rate;
     bool *candidate;
-    if (!x) return luo_err_nomem(err);
-    *x = (luo_run_lengths){.step = -1, .current = -1, .step_arena = luo_arena_new(1 << 16)};
-    if (!x->step_arena) return luo_err_nomem(err);
+    if (!lengths) return luo_err_nomem(err);
+    *lengths = (luo_run_lengths){.step = -1, .current = -1, .step_arena = luo_arena_new(1 << 16)};
+    if (!lengths->step_arena) return luo_err_nomem(err);
     if (run->job.policy->rule == LUO_LENGTH_POLICY_HOTSPA) LUO_TRY(check_parts(run, err));
     if (!sc->lengths) return check_batch(run, 0, err);
     const int64_t ctx = luo_batches_context(sc);
     LUO_TRY(check_batch(run, ctx, err));
     LUO_TRY(warn_of_cuts(run, ctx, err));
-    x->orders.in = setup_in(run, ctx);
-    luo_batches_open(sc->lengths, &x->orders.in.rule, x->orders.in.limit, sc->seed, &x->batches);
+    lengths->orders.in = setup_in(run, ctx);
+    luo_batches_open(sc->lengths, &lengths->orders.in.rule, lengths->orders.in.limit, sc->seed,
+                     &lengths->batches);
     LUO_TRY(luo_planning_open(run->arena, spec->planner_measured ? 0 : run->job.cost.planner_s,
-                              spec->lengths.workers, spec->lengths.ahead, &x->planning, err));
+                              spec->lengths.workers, spec->lengths.ahead, &lengths->planning, err));
     LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
     LUO_TRY(set_up(run, rate, candidate, err));
     LUO_TRY(plan_step(run, err));
@@ -514,38 +519,38 @@ luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
 
 static bool same_devices(const luo_run *run)
 {
-    const luo_run_lengths *x = run->lengths;
+    const luo_run_lengths *lengths = run->lengths;
     int32_t i = 0;
     for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) {
         if (!isfinite(run->health.rate[d]) || !run->health.reentry.candidate[d]) continue;
-        if (i == x->orders.in.ndevices || x->orders.in.devices[i++] != d) return false;
+        if (i == lengths->orders.in.ndevices || lengths->orders.in.devices[i++] != d) return false;
     }
-    return i == x->orders.in.ndevices;
+    return i == lengths->orders.in.ndevices;
 }
 
 luo_status luo_run_lengths_again(void *run_, const luo_plan **frame, luo_err *err)
 {
     luo_run *run = run_;
-    luo_run_lengths *x = run->lengths;
+    luo_run_lengths *lengths = run->lengths;
     *frame = NULL;
     const bool anew = !same_devices(run);
-    if (!anew && x->adopted) return LUO_OK;
+    if (!anew && lengths->adopted) return LUO_OK;
     if (anew) {
         LUO_TRY(set_up(run, run->health.rate, run->health.reentry.candidate, err));
-        x->adopted = false;
-        luo_planning_restart(&x->planning, 0, run->clock.t_s);
+        lengths->adopted = false;
+        luo_planning_restart(&lengths->planning, 0, run->clock.t_s);
     }
     LUO_TRY(plan_step(run, err));
-    *frame = x->plans.part[0].frame;
-    x->step = -1; /* the batch of the checkpoint's step is another one */
+    *frame = lengths->plans.part[0].frame;
+    lengths->step = -1; /* the batch of the checkpoint's step is another one */
     return LUO_OK;
 }
 
-void luo_run_lengths_free(luo_run_lengths *x)
+void luo_run_lengths_free(luo_run_lengths *lengths)
 {
-    if (!x) return;
-    luo_batches_free(&x->batches);
-    luo_arena_free(x->setup_arena);
-    luo_arena_free(x->step_arena);
-    luo_orders_free(&x->orders);
+    if (!lengths) return;
+    luo_batches_free(&lengths->batches);
+    luo_arena_free(lengths->setup_arena);
+    luo_arena_free(lengths->step_arena);
+    luo_orders_free(&lengths->orders);
 }

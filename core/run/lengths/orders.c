@@ -7,38 +7,38 @@
 
 /* ---- what is made for slow devices ---- */
 
-luo_status luo_orders_forget(luo_orders *x, luo_err *err)
+luo_status luo_orders_forget(luo_orders *orders, luo_err *err)
 {
     for (int order = 0; order < LUO_JOINT_ORDERS; order++) {
-        x->slow[order] = NULL;
-        if (order != LUO_JOINT_AS_THEY_ARE) x->seen[order].n = 0;
+        orders->slow[order] = NULL;
+        if (order != LUO_JOINT_AS_THEY_ARE) orders->seen[order].n = 0;
     }
-    if (!x->arena) x->arena = luo_arena_new(1 << 16);
-    if (!x->arena) return luo_err_nomem(err);
-    luo_arena_reset(x->arena, 0);
+    if (!orders->arena) orders->arena = luo_arena_new(1 << 16);
+    if (!orders->arena) return luo_err_nomem(err);
+    luo_arena_reset(orders->arena, 0);
     return LUO_OK;
 }
 
-void luo_orders_free(luo_orders *x)
+void luo_orders_free(luo_orders *orders)
 {
-    luo_arena_free(x->arena);
-    x->arena = NULL;
+    luo_arena_free(orders->arena);
+    orders->arena = NULL;
 }
 
-void luo_orders_bar_none(luo_orders *x)
+void luo_orders_bar_none(luo_orders *orders)
 {
-    luo_lengths_bar_none(&x->choice.learned);
+    luo_lengths_bar_none(&orders->choice.learned);
     for (int order = 0; order < LUO_JOINT_ORDERS; order++)
-        if (x->slow[order]) luo_lengths_bar_none(&x->slow[order]->learned);
+        if (orders->slow[order]) luo_lengths_bar_none(&orders->slow[order]->learned);
 }
 
 /* ---- what steps have shown ---- */
 
-void luo_orders_learn(luo_orders *x, double seconds)
+void luo_orders_learn(luo_orders *orders, double seconds)
 {
-    luo_order_seen *seen = &x->seen[x->order];
-    if (isfinite(x->first_ms) && x->first_ms > 0)
-        seen->ratio[seen->n++ % LUO_ORDERS_STEPS] = 1e3 * seconds / x->first_ms;
+    luo_order_seen *seen = &orders->seen[orders->order];
+    if (isfinite(orders->first_ms) && orders->first_ms > 0)
+        seen->ratio[seen->n++ % LUO_ORDERS_STEPS] = 1e3 * seconds / orders->first_ms;
 }
 
 /* Of the last steps; 1: there were none. */
@@ -51,10 +51,11 @@ static double mean_ratio(const luo_order_seen *seen)
 }
 
 /* What is expected may be wrong, of both orders alike, or of one. */
-static bool is_slower(const luo_orders *x, luo_joint_order order)
+static bool is_slower(const luo_orders *orders, luo_joint_order order)
 {
-    const luo_order_seen *first = &x->seen[LUO_JOINT_AS_THEY_ARE];
-    return x->seen[order].n >= LUO_ORDERS_STEPS && mean_ratio(&x->seen[order]) > mean_ratio(first);
+    const luo_order_seen *first = &orders->seen[LUO_JOINT_AS_THEY_ARE];
+    return orders->seen[order].n >= LUO_ORDERS_STEPS &&
+           mean_ratio(&orders->seen[order]) > mean_ratio(first);
 }
 
 /* ---- one order ---- */
@@ -69,12 +70,13 @@ typedef struct chooser {
 /* Per device of the cluster, for the simulator: what the planner knows. */
 static luo_status known_rates(const chooser *c, double **out)
 {
-    const luo_orders *x = c->x;
-    const int32_t n = x->in.cluster->ndevices;
+    const luo_orders *orders = c->x;
+    const int32_t n = orders->in.cluster->ndevices;
     *out = LUO_NEW_N(c->arena, double, n);
     if (!*out) return luo_err_nomem(c->err);
     for (int32_t d = 0; d < n; d++) (*out)[d] = 1;
-    for (int32_t i = 0; i < x->in.ndevices; i++) (*out)[x->in.devices[i]] = x->rate[i];
+    for (int32_t i = 0; i < orders->in.ndevices; i++)
+        (*out)[orders->in.devices[i]] = orders->rate[i];
     return LUO_OK;
 }
 
@@ -104,25 +106,26 @@ static luo_status choose_on(const chooser *c, const luo_length_setup *setup, luo
 }
 
 /* The setup with the devices in another order; optimizer state stays where it is. rate: as
- * x->rate, in that order. */
+ * orders->rate, in that order. */
 static luo_status reorder(const chooser *c, luo_arena *arena, luo_joint_order order,
                           const double *by, luo_length_setup *out, double **rate)
 {
-    const luo_orders *x = c->x;
-    const luo_length_setup *setup = &x->choice.setup;
-    const int32_t n = x->in.ndevices;
+    const luo_orders *orders = c->x;
+    const luo_length_setup *setup = &orders->choice.setup;
+    const int32_t n = orders->in.ndevices;
     int32_t *at = LUO_NEW_N(arena, int32_t, n), *devices = LUO_NEW_N(arena, int32_t, n);
     double *speed = LUO_NEW_N(arena, double, n);
     *rate = LUO_NEW_N(arena, double, n);
     if (!at || !devices || !speed || !*rate) return luo_err_nomem(c->err);
-    LUO_TRY(luo_joint_place(arena, x->in.cluster, x->in.devices, by, n, order, at, c->err));
+    LUO_TRY(
+        luo_joint_place(arena, orders->in.cluster, orders->in.devices, by, n, order, at, c->err));
     for (int32_t k = 0; k < n; k++) {
-        devices[k] = x->in.devices[at[k]];
+        devices[k] = orders->in.devices[at[k]];
         speed[k] = setup->speed[at[k]];
-        (*rate)[k] = x->rate[at[k]];
+        (*rate)[k] = orders->rate[at[k]];
     }
     luo_length_setup_copy(out, setup);
-    if (!out->place.layout_devices) out->place.layout_devices = x->in.devices;
+    if (!out->place.layout_devices) out->place.layout_devices = orders->in.devices;
     out->place.devices = devices;
     luo_length_setup_speeds(out, speed);
     return LUO_OK;
@@ -132,26 +135,26 @@ static luo_status reorder(const chooser *c, luo_arena *arena, luo_joint_order or
 static luo_status make_slow(const chooser *c, luo_joint_order order, const double *by,
                             luo_length_choice **out)
 {
-    luo_orders *x = c->x;
-    luo_length_choice *slow = *out = LUO_NEW(x->arena, luo_length_choice);
+    luo_orders *orders = c->x;
+    luo_length_choice *slow = *out = LUO_NEW(orders->arena, luo_length_choice);
     double *rate;
     if (!slow) return luo_err_nomem(c->err);
-    LUO_TRY(reorder(c, x->arena, order, by, &slow->setup, &rate));
-    LUO_TRY(luo_length_slow_add(x->arena, &x->in, rate, &slow->setup, c->err));
-    return luo_lengths_learn_more(x->arena, &x->choice.learned, &slow->setup.pool,
+    LUO_TRY(reorder(c, orders->arena, order, by, &slow->setup, &rate));
+    LUO_TRY(luo_length_slow_add(orders->arena, &orders->in, rate, &slow->setup, c->err));
+    return luo_lengths_learn_more(orders->arena, &orders->choice.learned, &slow->setup.pool,
                                   &slow->setup.found, slow->setup.moved_ms, &slow->learned, c->err);
 }
 
 static luo_status choose_slow(const chooser *c, luo_joint_order order, const double *by,
                               luo_orders_answer *out)
 {
-    luo_orders *x = c->x;
-    if (!x->slow[order]) {
+    luo_orders *orders = c->x;
+    if (!orders->slow[order]) {
         luo_length_choice *made;
         LUO_TRY(make_slow(c, order, by, &made));
-        x->slow[order] = made;
+        orders->slow[order] = made;
     }
-    luo_length_choice *slow = x->slow[order];
+    luo_length_choice *slow = orders->slow[order];
     luo_length_setup_speeds(&slow->setup, slow->setup.speed); /* candidates are shared */
     return choose_on(c, &slow->setup, slow, out);
 }
@@ -187,11 +190,11 @@ static luo_status choose_in_order(const chooser *c, luo_joint_order order, const
 }
 
 /* Milliseconds of the step. */
-static double expected_ms(const luo_orders_answer *a)
+static double expected_ms(const luo_orders_answer *answer)
 {
-    if (!isnan(a->judged.seconds)) return 1e3 * a->judged.seconds;
-    const int32_t p = a->judged.plans.step.plan;
-    return a->judged.plans.ms + (p >= 0 ? a->of->learned.extra_ms[p] : 0);
+    if (!isnan(answer->judged.seconds)) return 1e3 * answer->judged.seconds;
+    const int32_t p = answer->judged.plans.step.plan;
+    return answer->judged.plans.ms + (p >= 0 ? answer->of->learned.extra_ms[p] : 0);
 }
 
 static const double WORTH_IT = 0.99; /* of the time: below that devices go to other replicas */
@@ -202,23 +205,24 @@ static bool is_worth(const luo_orders_answer *other, const luo_orders_answer *th
 }
 
 /* What was guessed by steps of other batches is simulated on this one. */
-static luo_status make_sure(const chooser *c, luo_orders_answer *a)
+static luo_status make_sure(const chooser *c, luo_orders_answer *answer)
 {
     const luo_judge *judge = c->ask->judge;
-    luo_judged_lengths *judged = &a->judged;
+    luo_judged_lengths *judged = &answer->judged;
     luo_judgement step;
     double *rate;
     if (!judge || !isnan(judged->seconds)) return LUO_OK;
     LUO_TRY(known_rates(c, &rate));
-    const luo_status st =
-        luo_judge_plan(judge, judged->plans.part[0].plan, c->x->in.rule.most, rate, &step, &a->why);
-    if (st != LUO_OK) return luo_err_set(c->err, st, "%s", a->why.text);
+    const luo_status st = luo_judge_plan(judge, judged->plans.part[0].plan, c->x->in.rule.most,
+                                         rate, &step, &answer->why);
+    if (st != LUO_OK) return luo_err_set(c->err, st, "%s", answer->why.text);
     judged->seconds = step.seconds;
     judged->guessed = false;
     judged->simulated++;
     /* The first order answers as it would if there were no others. */
-    if (a->of != &c->x->choice)
-        luo_lengths_learn(&a->of->learned, judged->plans.step.plan, judged->plans.ms, step.seconds);
+    if (answer->of != &c->x->choice)
+        luo_lengths_learn(&answer->of->learned, judged->plans.step.plan, judged->plans.ms,
+                          step.seconds);
     return LUO_OK;
 }
 
@@ -242,22 +246,24 @@ static void keep_expected(const chooser *c, const luo_orders_answer *first, luo_
     c->x->first_ms = sure ? expected_ms(first) : (double)NAN;
 }
 
-luo_status luo_orders_choose(luo_arena *arena, luo_orders *x, const luo_orders_ask *ask,
+luo_status luo_orders_choose(luo_arena *arena, luo_orders *orders, const luo_orders_ask *ask,
                              luo_orders_answer *out, luo_err *err)
 {
-    const chooser c = {arena, x, ask, err};
+    const chooser c = {arena, orders, ask, err};
     const double *by = sorted_by(&c);
     luo_orders_answer answer[LUO_JOINT_ORDERS];
     int best = LUO_JOINT_AS_THEY_ARE;
-    LUO_TRY(choose_on(&c, &x->choice.setup, &x->choice, &answer[best]));
+    LUO_TRY(choose_on(&c, &orders->choice.setup, &orders->choice, &answer[best]));
     for (int order = best + 1; by && order < LUO_JOINT_ORDERS; order++) {
         bool better;
-        if (is_slower(x, (luo_joint_order)order)) continue;
+        if (is_slower(orders, (luo_joint_order)order)) continue;
         LUO_TRY(choose_in_order(&c, (luo_joint_order)order, by, &answer[order]));
         LUO_TRY(compare_orders(&c, &answer[order], &answer[best], &better));
         if (better) best = order;
     }
-    if (by) luo_length_setup_speeds(&x->choice.setup, x->choice.setup.speed); /* they are shared */
+    if (by)
+        luo_length_setup_speeds(&orders->choice.setup,
+                                orders->choice.setup.speed); /* they are shared */
     keep_expected(&c, &answer[LUO_JOINT_AS_THEY_ARE], (luo_joint_order)best);
     *out = answer[best];
     return LUO_OK;

@@ -49,21 +49,21 @@ typedef struct luo_orders_answer {
 } luo_orders_answer;
 
 /* What was made for slow devices at other rates is forgotten, and what steps in their orders have
- * shown. x->arena may be NULL at first. Errors: LUO_ENOMEM. */
-luo_status luo_orders_forget(luo_orders *x, luo_err *err);
-void luo_orders_free(luo_orders *x);
+ * shown. orders->arena may be NULL at first. Errors: LUO_ENOMEM. */
+luo_status luo_orders_forget(luo_orders *orders, luo_err *err);
+void luo_orders_free(luo_orders *orders);
 /* The plans of a batch, on the devices as they are; where those differ and the policy is hydraulis,
  * also in the other orders, of which one is taken that saves a hundredth of the time: with a judge,
  * of the step simulated on this batch, both ways. One whose last LUO_ORDERS_STEPS steps took longer
  * than was expected in the first order is out, as far as steps in the first order are as expected.
  * Pre:    luo_orders_forget was called for the rates of now.
- * In/out: x->choice.learned, x->slow. Speeds of candidates are those of x->choice afterwards.
- * Errors: those of luo_length_plan, luo_judge_lengths and luo_length_slow_add. Owner: arena; what
- *         is made for slow devices x->arena. */
-luo_status luo_orders_choose(luo_arena *arena, luo_orders *x, const luo_orders_ask *ask,
+ * In/out: orders->choice.learned, orders->slow. Speeds of candidates are those of orders->choice
+ * afterwards. Errors: those of luo_length_plan, luo_judge_lengths and luo_length_slow_add. Owner:
+ * arena; what is made for slow devices orders->arena. */
+luo_status luo_orders_choose(luo_arena *arena, luo_orders *orders, const luo_orders_ask *ask,
                              luo_orders_answer *out, luo_err *err);
 /* The step of the last answer has taken so long. */
-void luo_orders_learn(luo_orders *x, double seconds);
+void luo_orders_learn(luo_orders *orders, double seconds);
 /* Candidates that were barred may be taken again. */
-void luo_orders_bar_none(luo_orders *x);
+void luo_orders_bar_none(luo_orders *orders);
 #endif

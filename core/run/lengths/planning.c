@@ -14,30 +14,31 @@ luo_status luo_planning_open(luo_arena *arena, double plan_s, int32_t workers, i
 }
 
 /* From when on the plan of a step may be made. */
-static double allowed(const luo_planning *p, int64_t step, double now)
+static double allowed(const luo_planning *planning, int64_t step, double now)
 {
-    if (p->window == 0) return now;
-    const double opened = step < p->window ? 0 : p->start_s[step % p->window];
-    return step >= p->again ? fmax(opened, p->again_s) : opened;
+    if (planning->window == 0) return now;
+    const double opened = step < planning->window ? 0 : planning->start_s[step % planning->window];
+    return step >= planning->again ? fmax(opened, planning->again_s) : opened;
 }
 
-double luo_planning_ready(luo_planning *p, int64_t step, double now)
+double luo_planning_ready(luo_planning *planning, int64_t step, double now)
 {
     int32_t first = 0;
-    for (int32_t w = 1; w < p->workers; w++)
-        if (p->free_s[w] < p->free_s[first]) first = w;
-    p->free_s[first] = fmax(p->free_s[first], allowed(p, step, now)) + p->plan_s;
-    return p->free_s[first];
+    for (int32_t w = 1; w < planning->workers; w++)
+        if (planning->free_s[w] < planning->free_s[first]) first = w;
+    planning->free_s[first] =
+        fmax(planning->free_s[first], allowed(planning, step, now)) + planning->plan_s;
+    return planning->free_s[first];
 }
 
-void luo_planning_began(luo_planning *p, int64_t step, double start_s)
+void luo_planning_began(luo_planning *planning, int64_t step, double start_s)
 {
-    if (p->window > 0) p->start_s[step % p->window] = start_s;
+    if (planning->window > 0) planning->start_s[step % planning->window] = start_s;
 }
 
-void luo_planning_restart(luo_planning *p, int64_t step, double now)
+void luo_planning_restart(luo_planning *planning, int64_t step, double now)
 {
-    p->again = step;
-    p->again_s = now;
-    for (int32_t w = 0; w < p->workers; w++) p->free_s[w] = now;
+    planning->again = step;
+    planning->again_s = now;
+    for (int32_t w = 0; w < planning->workers; w++) planning->free_s[w] = now;
 }

@@ -22,9 +22,9 @@ luo_status luo_planning_open(luo_arena *arena, double plan_s, int32_t workers, i
                              luo_planning *out, luo_err *err);
 /* When the plan of this step is ready; now: the boundary before it. Each step is asked once, in
  * order, and told when it began. Cost: O(workers). */
-double luo_planning_ready(luo_planning *p, int64_t step, double now);
-void luo_planning_began(luo_planning *p, int64_t step, double start_s);
+double luo_planning_ready(luo_planning *planning, int64_t step, double now);
+void luo_planning_began(luo_planning *planning, int64_t step, double start_s);
 /* The world is not what plans were made for: they are thrown away, and those of this step and later
  * ones begin now. */
-void luo_planning_restart(luo_planning *p, int64_t step, double now);
+void luo_planning_restart(luo_planning *planning, int64_t step, double now);
 #endif

@@ -17,9 +17,9 @@ typedef struct luo_traffic {
 } luo_traffic;
 
 /* Adds the traffic of a step of `set`. Messages of all tensors between the same devices are one
- * row. Pre: *t all 0 but for the arena at first. Errors: LUO_ENOMEM. Owner: arena, but for the map:
- * luo_traffic_free. Cost: O(groups + messages of the set). */
-luo_status luo_traffic_add(luo_traffic *t, const luo_programs *set, const luo_comm_use *use,
+ * row. Pre: *traffic all 0 but for the arena at first. Errors: LUO_ENOMEM. Owner: arena, but for
+ * the map: luo_traffic_free. Cost: O(groups + messages of the set). */
+luo_status luo_traffic_add(luo_traffic *traffic, const luo_programs *set, const luo_comm_use *use,
                            int32_t n, luo_err *err);
-void luo_traffic_free(luo_traffic *t);
+void luo_traffic_free(luo_traffic *traffic);
 #endif

@@ -28,50 +28,51 @@ static bool is_within(const bool *a, const bool *b, int32_t n)
     return true;
 }
 
-static bool was_refused(const luo_run_job *job, const luo_refusals *f, const bool *usable)
+static bool was_refused(const luo_run_job *job, const luo_refusals *refusals, const bool *usable)
 {
-    for (const luo_refusal *x = f->last; x; x = x->before)
-        if (is_within(usable, x->usable, job->scenario->cluster->ndevices)) return true;
+    for (const luo_refusal *refusal = refusals->last; refusal; refusal = refusal->before)
+        if (is_within(usable, refusal->usable, job->scenario->cluster->ndevices)) return true;
     return false;
 }
 
-static luo_status refuse(luo_run *run, luo_refusals *f, luo_err *err)
+static luo_status refuse(luo_run *run, luo_refusals *refusals, luo_err *err)
 {
     const int32_t n = run->job.scenario->cluster->ndevices;
-    luo_refusal *x = LUO_NEW(run->scratch, luo_refusal);
+    luo_refusal *refusal = LUO_NEW(run->scratch, luo_refusal);
     bool *usable = LUO_NEW_N(run->scratch, bool, n);
-    if (!x || !usable) return luo_err_nomem(err);
+    if (!refusal || !usable) return luo_err_nomem(err);
     memcpy(usable, run->health.usable, (size_t)n * sizeof *usable);
     take_leaving(usable, luo_events_leaving(run->clock.events), n);
-    *x = (luo_refusal){usable, f->last};
-    f->last = x;
-    f->n++;
+    *refusal = (luo_refusal){usable, refusals->last};
+    refusals->last = refusal;
+    refusals->n++;
     return LUO_OK;
 }
 
-static luo_status is_hope(luo_run *run, const luo_refusals *f, double *lengths_s, bool *hope,
+static luo_status is_hope(luo_run *run, const luo_refusals *refusals, double *lengths_s, bool *hope,
                           luo_err *err)
 {
     const int32_t n = run->job.scenario->cluster->ndevices;
     luo_event_returns back;
-    luo_decision d;
+    luo_decision decision;
     bool *usable = LUO_NEW_N(run->scratch, bool, n);
     if (!usable) return luo_err_nomem(err);
     LUO_TRY(luo_events_returns(run->scratch, run->clock.events, &back, err));
     *lengths_s = back.lengths_s;
     *hope = back.any && back.lengths_s < INFINITY;
-    if (!back.any || *hope || f->n >= WAITS_IN_A_ROW) return LUO_OK;
+    if (!back.any || *hope || refusals->n >= WAITS_IN_A_ROW) return LUO_OK;
     luo_reach(run->job.scenario->cluster, back.world, usable);
-    LUO_TRY(luo_run_ask_what_if(run, usable, back.leaving, &d, err));
+    LUO_TRY(luo_run_ask_what_if(run, usable, back.leaving, &decision, err));
     take_leaving(usable, back.leaving, n);
-    *hope = d.action != LUO_WAIT && d.action != LUO_LOSE && !was_refused(&run->job, f, usable);
+    *hope = decision.action != LUO_WAIT && decision.action != LUO_LOSE &&
+            !was_refused(&run->job, refusals, usable);
     return LUO_OK;
 }
 
 /* The world as it will be, change by change; *until_s: the first date at which something is there
  * that was not at any refusal, or how far was looked. */
-static luo_status find_trigger(luo_run *run, const luo_refusals *f, double limit_s, double *until_s,
-                               luo_err *err)
+static luo_status find_trigger(luo_run *run, const luo_refusals *refusals, double limit_s,
+                               double *until_s, luo_err *err)
 {
     const int32_t n = run->job.scenario->cluster->ndevices;
     luo_world *world;
@@ -91,7 +92,7 @@ static luo_status find_trigger(luo_run *run, const luo_refusals *f, double limit
             if (change[i].kind != LUO_CHANGE_UP && change[i].kind != LUO_CHANGE_LINK) continue;
             luo_reach(run->job.scenario->cluster, world, usable);
             take_leaving(usable, leaving, n);
-            if (was_refused(&run->job, f, usable)) continue;
+            if (was_refused(&run->job, refusals, usable)) continue;
             *until_s = change[i].at_s;
             return LUO_OK;
         }
@@ -102,16 +103,16 @@ static luo_status find_trigger(luo_run *run, const luo_refusals *f, double limit
     return LUO_OK;
 }
 
-luo_status luo_run_wait(luo_run *run, luo_refusals *f, bool *hope, luo_err *err)
+luo_status luo_run_wait(luo_run *run, luo_refusals *refusals, bool *hope, luo_err *err)
 {
     double until_s, limit_s;
     if (luo_run_interrupted(&run->job))
         return luo_err_set(err, LUO_ECANCELED, "the run was interrupted while it waited.");
-    LUO_TRY(refuse(run, f, err));
-    LUO_TRY(is_hope(run, f, &limit_s, hope, err));
+    LUO_TRY(refuse(run, refusals, err));
+    LUO_TRY(is_hope(run, refusals, &limit_s, hope, err));
     if (!*hope) return LUO_OK;
     if (run->job.scenario->duration_s > 0) limit_s = fmin(limit_s, run->job.scenario->duration_s);
-    LUO_TRY(find_trigger(run, f, limit_s, &until_s, err));
+    LUO_TRY(find_trigger(run, refusals, limit_s, &until_s, err));
     *hope = until_s < INFINITY;
     if (!*hope) return LUO_OK;
     return luo_run_span_until(run, LUO_SPAN_WAIT, until_s, 0, err);

@@ -41,70 +41,73 @@ double luo_judge_number(int64_t bits)
     return v;
 }
 
-static luo_status check(luo_arena *a, const luo_judge *j, const luo_plan *plan, bool as_it_is,
-                        luo_err *err)
+static luo_status check(luo_arena *arena, const luo_judge *judge, const luo_plan *plan,
+                        bool as_it_is, luo_err *err)
 {
-    luo_cluster cluster = *j->cluster;
-    luo_plan_finding *f;
+    luo_cluster cluster = *judge->cluster;
+    luo_plan_finding *finding;
     int32_t n = 0;
     if (!as_it_is) cluster.nhealth = 0;
-    const luo_status st = luo_plan_check(a, plan, j->model, &cluster, &f, &n);
+    const luo_status st = luo_plan_check(arena, plan, judge->model, &cluster, &finding, &n);
     if (st == LUO_OK || n == 0) return st;
-    return luo_err_set(err, f[0].st, "plan `%s` %s: %s", plan->name, f[0].pointer, f[0].text);
+    return luo_err_set(err, finding[0].st, "plan `%s` %s: %s", plan->name, finding[0].pointer,
+                       finding[0].text);
 }
 
-static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *plan, int64_t tokens,
-                          luo_programs **set, double *memory_ratio, luo_err *err)
+static luo_status compile(luo_arena *arena, const luo_judge *judge, const luo_plan *plan,
+                          int64_t tokens, luo_programs **set, double *memory_ratio, luo_err *err)
 {
-    const luo_compile_opts opts = {.sequence_tokens = tokens, .interrupted = j->interrupted,
-                                   .load = j->load,
-                                   .memory = luo_stack_memory(j->stack), .unnamed = true};
+    const luo_compile_opts opts = {.sequence_tokens = tokens,
+                                   .interrupted = judge->interrupted,
+                                   .load = judge->load,
+                                   .memory = luo_stack_memory(judge->stack),
+                                   .unnamed = true};
     int32_t device;
-    LUO_TRY(luo_plan_compile(a, plan, j->model, j->cluster, &opts, set, err));
-    luo_memory *memory = LUO_NEW_N(a, luo_memory, (*set)->n);
+    LUO_TRY(luo_plan_compile(arena, plan, judge->model, judge->cluster, &opts, set, err));
+    luo_memory *memory = LUO_NEW_N(arena, luo_memory, (*set)->n);
     if (!memory) return luo_err_nomem(err);
-    LUO_TRY(luo_plan_memory(a, *set, memory, err));
-    return luo_plan_fits(plan, j->cluster, *set, memory, memory_ratio, &device, err);
+    LUO_TRY(luo_plan_memory(arena, *set, memory, err));
+    return luo_plan_fits(plan, judge->cluster, *set, memory, memory_ratio, &device, err);
 }
 
 /* What the busiest device works longer than the mean. */
-static double imbalance(const luo_parts *p, int32_t n, const luo_parts *mean)
+static double imbalance(const luo_parts *parts, int32_t n, const luo_parts *mean)
 {
     double most = 0;
     for (int32_t i = 0; i < n; i++)
-        most = fmax(most, p[i].compute_s + p[i].recompute_s + p[i].tp_s + p[i].ep_s + p[i].cp_s);
+        most = fmax(most, parts[i].compute_s + parts[i].recompute_s + parts[i].tp_s +
+                              parts[i].ep_s + parts[i].cp_s);
     const double all = mean->compute_s + mean->recompute_s + mean->tp_s + mean->ep_s + mean->cp_s;
     return fmax(0, fmin(most - all, mean->bubble_s));
 }
 
-luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_programs *set,
-                              luo_dtype dtype, const double *rate, luo_judgement *out,
-                              luo_err *err)
+luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *judge, const luo_programs *set,
+                              luo_dtype dtype, const double *rate, luo_judgement *out, luo_err *err)
 {
-    const luo_backend_config config = {.cluster = j->cluster,
-                                       .stack = j->stack,
-                                       .model = j->model,
+    const luo_backend_config config = {.cluster = judge->cluster,
+                                       .stack = judge->stack,
+                                       .model = judge->model,
                                        .dtype = dtype,
-                                       .comm = j->comm,
-                                       .one_comm_stream = j->one_comm_stream,
-                                       .interrupted = j->interrupted,
+                                       .comm = judge->comm,
+                                       .one_comm_stream = judge->one_comm_stream,
+                                       .interrupted = judge->interrupted,
                                        .fold = true};
     luo_backend_state *backend;
     luo_world *world;
     luo_step_result result = {0};
-    if (j->watch) j->watch(j->watcher);
-    LUO_TRY(luo_world_new(scratch, j->cluster, &world, err));
+    if (judge->watch) judge->watch(judge->watcher);
+    LUO_TRY(luo_world_new(scratch, judge->cluster, &world, err));
     for (int32_t d = 0; rate && d < world->ndevices; d++) {
         world->up[d] = true;
         world->slowdown[d] = isfinite(rate[d]) ? fmax(1, rate[d]) : 1;
     }
-    for (int32_t l = 0; j->links && l < world->nlinks; l++) {
-        world->link_factor[l] = j->links->link_factor[l];
-        world->link_extra_latency_s[l] = j->links->link_extra_latency_s[l];
+    for (int32_t l = 0; judge->links && l < world->nlinks; l++) {
+        world->link_factor[l] = judge->links->link_factor[l];
+        world->link_extra_latency_s[l] = judge->links->link_extra_latency_s[l];
     }
-    LUO_TRY(j->simulator->open(&config, &backend, err));
-    const luo_step_request request = {.programs = set, .world = world, .part = j->part};
-    luo_status st = j->simulator->run_ranks(backend, &request, &result, err);
+    LUO_TRY(judge->simulator->open(&config, &backend, err));
+    const luo_step_request request = {.programs = set, .world = world, .part = judge->part};
+    luo_status st = judge->simulator->run_ranks(backend, &request, &result, err);
     if (st == LUO_OK && result.status != LUO_OK)
         st = luo_err_set(err, result.status, "%s", result.text);
     out->seconds = result.end_s - result.start_s;
@@ -112,7 +115,7 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
         out->mean = luo_parts_mean(result.parts, result.n);
         out->imbalance_s = imbalance(result.parts, result.n, &out->mean);
     }
-    j->simulator->close(backend);
+    judge->simulator->close(backend);
     return st;
 }
 
@@ -125,71 +128,72 @@ static bool usable(const luo_plan *plan, const double *rate)
     return true;
 }
 
-static luo_status compile_and_simulate(luo_arena *a, const luo_judge *j, const luo_plan *given,
-                                       int64_t tokens, const double *rate, luo_judgement *out,
-                                       luo_err *err)
+static luo_status compile_and_simulate(luo_arena *arena, const luo_judge *judge,
+                                       const luo_plan *given, int64_t tokens, const double *rate,
+                                       luo_judgement *out, luo_err *err)
 {
     luo_programs *set = NULL;
     luo_plan plan = *given;
-    plan.bucket = luo_bucketing_over(plan.bucket, j->bucket);
+    plan.bucket = luo_bucketing_over(plan.bucket, judge->bucket);
     if (rate && !usable(&plan, rate))
         return luo_err_set(err, LUO_EINFEASIBLE, "a device of plan `%s` is not usable.",
                            plan.name);
-    LUO_TRY(check(a, j, &plan, !rate, err));
-    LUO_TRY(compile(a, j, &plan, tokens, &set, &out->memory_ratio, err));
-    return luo_judge_simulate(a, j, set, plan.dtype, rate, out, err);
+    LUO_TRY(check(arena, judge, &plan, !rate, err));
+    LUO_TRY(compile(arena, judge, &plan, tokens, &set, &out->memory_ratio, err));
+    return luo_judge_simulate(arena, judge, set, plan.dtype, rate, out, err);
 }
 
-luo_status luo_judge_plan(const luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
+luo_status luo_judge_plan(const luo_judge *judge, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, luo_judgement *out, luo_err *err)
 {
-    luo_arena *a = luo_arena_new(1 << 16);
+    luo_arena *arena = luo_arena_new(1 << 16);
     *out = (luo_judgement){0};
-    if (!a) return luo_err_nomem(err);
-    const luo_status st = compile_and_simulate(a, j, plan, sequence_tokens, rate, out, err);
-    luo_arena_free(a);
+    if (!arena) return luo_err_nomem(err);
+    const luo_status st = compile_and_simulate(arena, judge, plan, sequence_tokens, rate, out, err);
+    luo_arena_free(arena);
     if (st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_ECANCELED) return st;
     if (st != LUO_OK) out->seconds = INFINITY;
     return LUO_OK;
 }
 
-luo_status luo_judge_step(luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
+luo_status luo_judge_step(luo_judge *judge, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, double *seconds, luo_err *err)
 {
-    luo_judgement x;
-    int64_t *known =
-        luo_map_at(&j->known, key_of(plan, sequence_tokens, rate, j->links), luo_judge_bits(-1));
+    luo_judgement judgement;
+    int64_t *known = luo_map_at(&judge->known, key_of(plan, sequence_tokens, rate, judge->links),
+                                luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *seconds = luo_judge_number(*known);
     if (*seconds >= 0) return LUO_OK;
-    LUO_TRY(luo_judge_plan(j, plan, sequence_tokens, rate, &x, err));
-    *seconds = x.seconds;
+    LUO_TRY(luo_judge_plan(judge, plan, sequence_tokens, rate, &judgement, err));
+    *seconds = judgement.seconds;
     *known = luo_judge_bits(*seconds);
     return LUO_OK;
 }
 
-void luo_judge_free(luo_judge *j)
+void luo_judge_free(luo_judge *judge)
 {
-    luo_map_free(&j->known);
+    luo_map_free(&judge->known);
 }
 
-luo_status luo_judge_uniform(luo_arena *arena, const luo_judge *j, const luo_uniform_result *r,
-                             int32_t n, int64_t sequence_tokens, const double *rate,
-                             luo_judged_plan **out, int32_t *nout, luo_err *err)
+luo_status luo_judge_uniform(luo_arena *arena, const luo_judge *judge,
+                             const luo_uniform_result *result, int32_t n, int64_t sequence_tokens,
+                             const double *rate, luo_judged_plan **out, int32_t *nout, luo_err *err)
 {
     luo_judged_plan *at = LUO_NEW_N(arena, luo_judged_plan, n);
     luo_err why = {0};
     int32_t kept = 0;
     if (!at) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
-        luo_judged_plan x = {.result = &r[i]};
-        const luo_status st = luo_judge_plan(j, r[i].plan, sequence_tokens, rate, &x.step, &why);
+        luo_judged_plan plan = {.result = &result[i]};
+        const luo_status st =
+            luo_judge_plan(judge, result[i].plan, sequence_tokens, rate, &plan.step, &why);
         if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-        if (isinf(x.step.seconds)) continue;
+        if (isinf(plan.step.seconds)) continue;
         int32_t place = kept++;
-        for (; place > 0 && at[place - 1].step.seconds > x.step.seconds; place--)
+        for (; place > 0 && at[place - 1].step.seconds > plan.step.seconds; place--)
             at[place] = at[place - 1];
-        at[place] = x;
+        at[place] = plan;
     }
     *out = at;
     *nout = kept;

@@ -41,13 +41,13 @@ typedef struct luo_judgement { /* of a plan and one step of it */
 /* One step of programs: out but for memory_ratio. rate: as below, all devices are up; NULL: the
  * cluster as its file has it. known, bucket and model are not used.
  * Errors: those of the simulator and of the step. Cost: one simulated step. */
-luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_programs *set,
+luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *judge, const luo_programs *set,
                               luo_dtype dtype, const double *rate, luo_judgement *out,
                               luo_err *err);
 
 /* Compiles a plan, weighs it and simulates a step. As luo_judge_step, but rate may be NULL, and
  * nothing is remembered. */
-luo_status luo_judge_plan(const luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
+luo_status luo_judge_plan(const luo_judge *judge, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, luo_judgement *out, luo_err *err);
 
 /* Seconds of one step with sequences of that many tokens. rate: per device, slowdown, INFINITY when
@@ -55,9 +55,9 @@ luo_status luo_judge_plan(const luo_judge *j, const luo_plan *plan, int64_t sequ
  * compile or does not fit in memory; then *err says why, with LUO_OK.
  * Errors: LUO_EBACKEND, LUO_ECANCELED, LUO_ENOMEM. Owner: nothing is kept but known. Cost: a
  * compilation and one simulated step, the first time. */
-luo_status luo_judge_step(luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
+luo_status luo_judge_step(luo_judge *judge, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, double *seconds, luo_err *err);
-void luo_judge_free(luo_judge *j);
+void luo_judge_free(luo_judge *judge);
 
 typedef struct luo_judged_plan {
     const luo_uniform_result *result;
@@ -66,9 +66,10 @@ typedef struct luo_judged_plan {
 /* The uniform planner's answers that can run, by simulated step, of equal ones the first. Pre:
  * n >= 1. Errors: LUO_EINFEASIBLE none can run, with what stood
  * against the last; those of luo_judge_plan. Owner: arena. */
-luo_status luo_judge_uniform(luo_arena *arena, const luo_judge *j, const luo_uniform_result *r,
-                             int32_t n, int64_t sequence_tokens, const double *rate,
-                             luo_judged_plan **out, int32_t *nout, luo_err *err);
+luo_status luo_judge_uniform(luo_arena *arena, const luo_judge *judge,
+                             const luo_uniform_result *result, int32_t n, int64_t sequence_tokens,
+                             const double *rate, luo_judged_plan **out, int32_t *nout,
+                             luo_err *err);
 
 /* A double in a luo_map. */
 int64_t luo_judge_bits(double v);

@@ -206,18 +206,19 @@ luo_status luo_judge_rival(luo_arena *scratch, const luo_judge *judge, luo_lengt
 
 /* ---- layouts ---- */
 
-static luo_status place_of(const comparing *c, int32_t entry, luo_judged_layout *x,
+static luo_status place_of(const comparing *c, int32_t entry, luo_judged_layout *layout,
                            luo_step_place *place, luo_err *err)
 {
     const luo_step_place *was = c->place;
-    x->alike = entry;
+    layout->alike = entry;
     *place = *was;
-    place->layout = &x->layout;
+    place->layout = &layout->layout;
     place->layout_devices = NULL;
-    x->layout = luo_length_layout(was->model, was->cluster, was->devices, was->ndevices);
+    layout->layout = luo_length_layout(was->model, was->cluster, was->devices, was->ndevices);
     if (entry >= 0)
-        LUO_TRY(luo_length_plan_layout(c->arena, c->rivals, was, entry, &x->layout, place, err));
-    x->devices = place->layout_devices;
+        LUO_TRY(
+            luo_length_plan_layout(c->arena, c->rivals, was, entry, &layout->layout, place, err));
+    layout->devices = place->layout_devices;
     return LUO_OK;
 }
 
@@ -226,18 +227,18 @@ static luo_status place_of(const comparing *c, int32_t entry, luo_judged_layout 
 static luo_status try_one_plan(const comparing *equal, int32_t entry, luo_length_rivals *rivals,
                                luo_judged_layout *best, luo_err *err)
 {
-    luo_judged_layout x = {0};
+    luo_judged_layout layout = {0};
     luo_step_place place;
     comparing c = *equal;
     option *plan;
     int32_t n;
-    LUO_TRY(place_of(equal, entry, &x, &place, err));
+    LUO_TRY(place_of(equal, entry, &layout, &place, err));
     c.policy = LUO_LENGTH_POLICY_ONE_PLAN;
     c.place = &place;
     c.alike = entry;
     LUO_TRY(rank_options(&c, &plan, &n, err));
     if (n == 0 || !(plan[0].seconds < best->seconds)) return LUO_OK;
-    *best = x;
+    *best = layout;
     best->seconds = plan[0].seconds;
     rivals->plan = plan[0].at;
     return LUO_OK;
@@ -255,15 +256,15 @@ static luo_status try_plans(const comparing *equal, const option *x, int32_t n,
 static luo_status try_buckets(const comparing *equal, const luo_length_rivals *with, int32_t entry,
                               luo_length_rivals *rivals, luo_judged_layout *best, luo_err *err)
 {
-    luo_judged_layout x = {0};
+    luo_judged_layout layout = {0};
     luo_step_place place;
     comparing c = *equal;
-    LUO_TRY(place_of(equal, entry, &x, &place, err));
+    LUO_TRY(place_of(equal, entry, &layout, &place, err));
     c.policy = LUO_LENGTH_POLICY_HOTSPA;
     c.place = &place;
-    LUO_TRY(simulate_batches(&c, with, &x.seconds, err));
-    if (!(x.seconds < best->seconds)) return LUO_OK;
-    *best = x;
+    LUO_TRY(simulate_batches(&c, with, &layout.seconds, err));
+    if (!(layout.seconds < best->seconds)) return LUO_OK;
+    *best = layout;
     rivals->bucket = with->bucket;
     rivals->nbuckets = with->nbuckets;
     return LUO_OK;
@@ -338,25 +339,26 @@ luo_status luo_judge_rival_layout(luo_arena *arena, luo_arena *scratch, const lu
     return st;
 }
 
-static luo_status try_layout(const comparing *c, int32_t entry, luo_judged_layout *x, luo_err *err)
+static luo_status try_layout(const comparing *c, int32_t entry, luo_judged_layout *layout,
+                             luo_err *err)
 {
     luo_length_rivals with = *c->rivals;
     luo_judged_lengths judged;
     luo_step_place place;
     luo_err why = {0};
-    LUO_TRY(place_of(c, entry, x, &place, err));
+    LUO_TRY(place_of(c, entry, layout, &place, err));
     if (entry >= 0) with.uniform = entry;
     LUO_TRY(luo_length_moved_ms(c->arena, with.pool, with.candidates, &place, c->judge->stack,
-                                &x->moved_ms, err));
-    LUO_TRY(luo_lengths_learn_open(c->arena, with.pool, with.candidates, x->moved_ms, &x->learned,
-                                   err));
-    x->seconds = 0;
-    for (int32_t k = 0; k < c->nbatches && isfinite(x->seconds); k++) {
+                                &layout->moved_ms, err));
+    LUO_TRY(luo_lengths_learn_open(c->arena, with.pool, with.candidates, layout->moved_ms,
+                                   &layout->learned, err));
+    layout->seconds = 0;
+    for (int32_t k = 0; k < c->nbatches && isfinite(layout->seconds); k++) {
         const luo_status st =
             luo_judge_lengths(c->scratch, c->judge, &with, &place, -1, c->batch[k].length,
-                              c->batch[k].n, true, c->rate, &x->learned, &judged, &why);
+                              c->batch[k].n, true, c->rate, &layout->learned, &judged, &why);
         if (st == LUO_ENOMEM || st == LUO_ECANCELED) return luo_err_set(err, st, "%s", why.text);
-        x->seconds += st == LUO_OK ? judged.seconds / c->nbatches : (double)INFINITY;
+        layout->seconds += st == LUO_OK ? judged.seconds / c->nbatches : (double)INFINITY;
     }
     return LUO_OK;
 }
@@ -368,9 +370,9 @@ static luo_status compare(const comparing *c, luo_judged_layout *best, luo_err *
     LUO_TRY(rank_options(c, &equal, &n, err));
     LUO_TRY(try_layout(c, -1, best, err));
     for (int32_t i = 0; i < n && i < BY_STEP; i++) {
-        luo_judged_layout x;
-        LUO_TRY(try_layout(c, equal[i].at, &x, err));
-        if (x.seconds <= best->seconds) *best = x;
+        luo_judged_layout layout;
+        LUO_TRY(try_layout(c, equal[i].at, &layout, err));
+        if (layout.seconds <= best->seconds) *best = layout;
     }
     return LUO_OK;
 }

@@ -34,61 +34,61 @@ static luo_status seconds_of(void *ctx, luo_arena *scratch, const luo_cluster *c
 }
 
 /* Above the limit of `work`, communication is by closed forms. */
-static simulated begin_steps(const luo_judge *j, const luo_programs *set, luo_dtype dtype,
+static simulated begin_steps(const luo_judge *judge, const luo_programs *set, luo_dtype dtype,
                              const double *rate, const luo_work *work, double steps)
 {
-    simulated s = {.judge = *j, .set = set, .dtype = dtype, .rate = rate};
+    simulated s = {.judge = *judge, .set = set, .dtype = dtype, .rate = rate};
     if (steps * luo_judge_operations(set) > (double)luo_work_most(work, LUO_WORK_RANGES))
         s.judge.comm = LUO_COMM_MODEL;
     return s;
 }
 
-luo_status luo_judge_range(luo_arena *arena, const luo_judge *j, const luo_programs *set,
+luo_status luo_judge_range(luo_arena *arena, const luo_judge *judge, const luo_programs *set,
                            luo_dtype dtype, const double *rate, const luo_work *work,
                            luo_time_range *out, luo_err *err)
 {
     luo_constants constants;
-    LUO_TRY(luo_constants_of(arena, j->cluster, j->stack, &constants, err));
-    simulated s = begin_steps(j, set, dtype, rate, work, 2.0 * constants.n);
+    LUO_TRY(luo_constants_of(arena, judge->cluster, judge->stack, &constants, err));
+    simulated s = begin_steps(judge, set, dtype, rate, work, 2.0 * constants.n);
     const luo_prediction prediction = {seconds_of, &s};
     return luo_time_range_of(arena, &constants, &prediction, out, err);
 }
 
-static luo_status compile_and_range(luo_arena *arena, luo_arena *scratch, const luo_judge *j,
+static luo_status compile_and_range(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
                                     const luo_plan *given, int64_t tokens, const double *rate,
                                     const luo_work *work, luo_time_range *out, luo_err *err)
 {
     luo_programs *set;
     luo_plan plan = *given;
     const luo_compile_opts opts = {.sequence_tokens = tokens,
-                                   .interrupted = j->interrupted,
-                                   .load = j->load,
-                                   .memory = luo_stack_memory(j->stack),
+                                   .interrupted = judge->interrupted,
+                                   .load = judge->load,
+                                   .memory = luo_stack_memory(judge->stack),
                                    .unnamed = true};
-    plan.bucket = luo_bucketing_over(plan.bucket, j->bucket);
-    LUO_TRY(luo_plan_compile(scratch, &plan, j->model, j->cluster, &opts, &set, err));
-    return luo_judge_range(arena, j, set, plan.dtype, rate, work, out, err);
+    plan.bucket = luo_bucketing_over(plan.bucket, judge->bucket);
+    LUO_TRY(luo_plan_compile(scratch, &plan, judge->model, judge->cluster, &opts, &set, err));
+    return luo_judge_range(arena, judge, set, plan.dtype, rate, work, out, err);
 }
 
-luo_status luo_judge_range_of_plan(luo_arena *arena, const luo_judge *j, const luo_plan *plan,
+luo_status luo_judge_range_of_plan(luo_arena *arena, const luo_judge *judge, const luo_plan *plan,
                                    int64_t sequence_tokens, const double *rate,
                                    const luo_work *work, luo_time_range *out, luo_err *err)
 {
     luo_arena *scratch = luo_arena_new(1 << 16);
     if (!scratch) return luo_err_nomem(err);
     const luo_status st =
-        compile_and_range(arena, scratch, j, plan, sequence_tokens, rate, work, out, err);
+        compile_and_range(arena, scratch, judge, plan, sequence_tokens, rate, work, out, err);
     luo_arena_free(scratch);
     return st;
 }
 
-luo_status luo_judge_draws(luo_arena *arena, const luo_judge *j, const luo_programs *set,
+luo_status luo_judge_draws(luo_arena *arena, const luo_judge *judge, const luo_programs *set,
                            luo_dtype dtype, const double *rate, const luo_work *work, uint64_t seed,
                            int32_t n, double *out, luo_err *err)
 {
     luo_constants constants;
-    LUO_TRY(luo_constants_of(arena, j->cluster, j->stack, &constants, err));
-    simulated s = begin_steps(j, set, dtype, rate, work, n);
+    LUO_TRY(luo_constants_of(arena, judge->cluster, judge->stack, &constants, err));
+    simulated s = begin_steps(judge, set, dtype, rate, work, n);
     const luo_prediction prediction = {seconds_of, &s};
     return luo_spread_draws(arena, &constants, &prediction, seed, n, out, err);
 }

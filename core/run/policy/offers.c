@@ -24,25 +24,25 @@ static luo_status unless_infeasible(luo_status st, const luo_err *why, luo_err *
 
 /* ---- order ---- */
 
-static double rank_of(const luo_offer *x)
+static double rank_of(const luo_offer *offer)
 {
-    return x->step_s >= 0 ? x->step_s + x->risk_s : (double)INFINITY;
+    return offer->step_s >= 0 ? offer->step_s + offer->risk_s : (double)INFINITY;
 }
 
-static double objective_of(const luo_offer *x)
+static double objective_of(const luo_offer *offer)
 {
-    return x->objective_s + x->risk_s;
+    return offer->objective_s + offer->risk_s;
 }
 
 /* Stable. */
 static void sort_offers(luo_offers *offers, double (*key)(const luo_offer *))
 {
     for (int32_t i = 1; i < offers->n; i++) {
-        const luo_offer x = offers->at[i];
+        const luo_offer offer = offers->at[i];
         int32_t place = i;
-        for (; place > 0 && key(&offers->at[place - 1]) > key(&x); place--)
+        for (; place > 0 && key(&offers->at[place - 1]) > key(&offer); place--)
             offers->at[place] = offers->at[place - 1];
-        offers->at[place] = x;
+        offers->at[place] = offer;
     }
 }
 
@@ -56,32 +56,33 @@ static bool is_large(const luo_malleus_job *job)
 }
 
 static luo_status find_objective(luo_arena *arena, const luo_snapshot *now,
-                                 const luo_malleus_job *job, luo_offer *x, luo_err *err)
+                                 const luo_malleus_job *job, luo_offer *offer, luo_err *err)
 {
     luo_step_cost step;
-    if (!luo_plan_step_knows(x->plan)) {
-        LUO_TRY(luo_malleus_event_s(arena, job, x->plan, &x->objective_s, err));
+    if (!luo_plan_step_knows(offer->plan)) {
+        LUO_TRY(luo_malleus_event_s(arena, job, offer->plan, &offer->objective_s, err));
     } else {
-        LUO_TRY(luo_malleus_step(arena, job, x->plan, &step, err));
-        x->objective_s = step.step;
+        LUO_TRY(luo_malleus_step(arena, job, offer->plan, &step, err));
+        offer->objective_s = step.step;
     }
-    x->risk_s = luo_snapshot_risk_s(now, x->plan, x->objective_s);
+    offer->risk_s = luo_snapshot_risk_s(now, offer->plan, offer->objective_s);
     return LUO_OK;
 }
 
 static luo_status own_offers(luo_arena *arena, const luo_snapshot *now, const luo_malleus_job *job,
                              int32_t pipelines, int32_t most, luo_offers *out, luo_err *err)
 {
-    luo_malleus_job j = *job;
-    luo_malleus_answer a;
+    luo_malleus_job malleus_job = *job;
+    luo_malleus_answer answer;
     luo_offers own = {0};
     luo_err why = {0};
-    j.pipelines = pipelines;
-    j.quick = most < OWN; /* another number of pipelines than the base plan's */
-    j.offers = is_large(job) ? most : OF_EACH * most;
-    const luo_status st = luo_plan_malleus(arena, &j, &a, &why);
+    malleus_job.pipelines = pipelines;
+    malleus_job.quick = most < OWN; /* another number of pipelines than the base plan's */
+    malleus_job.offers = is_large(job) ? most : OF_EACH * most;
+    const luo_status st = luo_plan_malleus(arena, &malleus_job, &answer, &why);
     if (st != LUO_OK) return unless_infeasible(st, &why, err);
-    for (int32_t i = 0; i < a.noffers; i++) luo_offers_add(&own, "malleus", a.offer[i], 0);
+    for (int32_t i = 0; i < answer.noffers; i++)
+        luo_offers_add(&own, "malleus", answer.offer[i], 0);
     for (int32_t i = 0; i < own.n; i++) LUO_TRY(find_objective(arena, now, job, &own.at[i], err));
     sort_offers(&own, objective_of);
     for (int32_t i = 0; i < own.n && i < most; i++)
@@ -169,16 +170,17 @@ luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err
     sort_offers(offers, objective_of);
     if (!now->step_s && offers->n > 0) return LUO_OK;
     for (int32_t i = 0; i < offers->n; i++) {
-        luo_offer *x = &offers->at[i];
-        if (x->step_s >= 0 || (second < INFINITY && objective_of(x) > HOPE * best)) continue;
+        luo_offer *offer = &offers->at[i];
+        if (offer->step_s >= 0 || (second < INFINITY && objective_of(offer) > HOPE * best))
+            continue;
         if (now->closed_form) {
-            x->step_s = x->objective_s;
+            offer->step_s = offer->objective_s;
             continue;
         }
-        const luo_status st = now->step_s(now->run, x->plan, &x->step_s, &why);
+        const luo_status st = now->step_s(now->run, offer->plan, &offer->step_s, &why);
         if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-        second = fmin(second, fmax(best, rank_of(x)));
-        best = fmin(best, rank_of(x));
+        second = fmin(second, fmax(best, rank_of(offer)));
+        best = fmin(best, rank_of(offer));
     }
     sort_offers(offers, rank_of);
     if (offers->n > 0 && isfinite(rank_of(&offers->at[0]))) return LUO_OK;

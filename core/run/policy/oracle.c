@@ -96,13 +96,13 @@ static luo_status add_start(luo_run *run, const luo_plan *plan, luo_err *err)
     const double own = (double)luo_plan_sequences(luo_run_plan(&run->plans)->plan) *
                        (double)luo_run_tokens(run, luo_run_plan(&run->plans)->plan);
     const double other = (double)luo_plan_sequences(plan) * (double)luo_run_tokens(run, plan);
-    luo_bound_start *x = &run->decision.bound.start[run->decision.bound.nstarts];
+    luo_bound_start *start = &run->decision.bound.start[run->decision.bound.nstarts];
     for (int32_t i = 0; i < run->decision.bound.nstarts; i++)
         if (luo_plan_hash(run->decision.bound.start[i].plan) == luo_plan_hash(plan)) return LUO_OK;
-    *x = (luo_bound_start){.plan = plan, .share = own / other};
+    *start = (luo_bound_start){.plan = plan, .share = own / other};
     run->decision.bound.nstarts++;
     if (!luo_run_judges(run)) return LUO_OK;
-    return luo_offers_start(run->arena, run->job.scenario, plan, &x->from, err);
+    return luo_offers_start(run->arena, run->job.scenario, plan, &start->from, err);
 }
 
 /* A policy that cannot begin says so itself. */
@@ -139,32 +139,32 @@ static double work_per_time(const luo_run *run)
 /* ---- the fastest plan ---- */
 
 /* Of what policies would take that begin with start[k]. */
-static luo_status find_from(luo_run *r, int32_t k, const bool *usable, const bool *nobody,
+static luo_status find_from(luo_run *run, int32_t k, const bool *usable, const bool *nobody,
                             luo_offer *best, luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    const luo_bound_start *start = &r->decision.bound.start[k];
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    const luo_bound_start *start = &run->decision.bound.start[k];
     luo_offers offers;
-    double *rate = LUO_NEW_N(r->scratch, double, n);
+    double *rate = LUO_NEW_N(run->scratch, double, n);
     if (!rate) return luo_err_nomem(err);
-    memcpy(rate, r->health.rate, (size_t)n * sizeof *rate);
-    luo_snapshot now = luo_run_snapshot(r, 0); /* puts what a detector believes into r->rate */
-    memcpy(r->health.rate, rate, (size_t)n * sizeof *rate);
+    memcpy(rate, run->health.rate, (size_t)n * sizeof *rate);
+    luo_snapshot now = luo_run_snapshot(run, 0); /* puts what a detector believes into run->rate */
+    memcpy(run->health.rate, rate, (size_t)n * sizeof *rate);
     now.leaving = nobody;
     now.candidate = usable;
     now.predicted_s = NULL;
     now.failure_s = 0; /* a step is what counts */
     now.base = now.plan = start->plan;
-    now.sequence_tokens = luo_run_tokens(r, start->plan);
+    now.sequence_tokens = luo_run_tokens(run, start->plan);
     now.micro_batches = 0;
     for (int32_t i = 0; i < start->plan->npipelines; i++)
         now.micro_batches += start->plan->pipelines[i].micro_batches;
-    if (r->decision.bound.best && k == r->decision.bound.best_start)
-        now.plan = r->decision.bound.best;
+    if (run->decision.bound.best && k == run->decision.bound.best_start)
+        now.plan = run->decision.bound.best;
     luo_malleus_job job = luo_offers_job(&now, start->from);
     job.candidate = usable;
     job.search_healthy = true;
-    LUO_TRY(luo_offers_all(r->scratch, &now, &job, &offers, err));
+    LUO_TRY(luo_offers_all(run->scratch, &now, &job, &offers, err));
     LUO_TRY(luo_offers_judge(&offers, &now, err));
     *best = offers.at[0];
     best->step_s *= start->share;
@@ -172,45 +172,45 @@ static luo_status find_from(luo_run *r, int32_t k, const bool *usable, const boo
 }
 
 /* *from: whose policies have found it. */
-static luo_status find_fastest(luo_run *r, luo_offer *best, int32_t *from, luo_err *err)
+static luo_status find_fastest(luo_run *run, luo_offer *best, int32_t *from, luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    bool *nobody = LUO_NEW_N(r->scratch, bool, n), *usable = LUO_NEW_N(r->scratch, bool, n);
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    bool *nobody = LUO_NEW_N(run->scratch, bool, n), *usable = LUO_NEW_N(run->scratch, bool, n);
     if (!nobody || !usable) return luo_err_nomem(err);
-    for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->health.rate[d]);
-    for (int32_t k = 0; k < r->decision.bound.nstarts; k++) {
-        luo_offer x = {.step_s = INFINITY};
+    for (int32_t d = 0; d < n; d++) usable[d] = !isinf(run->health.rate[d]);
+    for (int32_t k = 0; k < run->decision.bound.nstarts; k++) {
+        luo_offer offer = {.step_s = INFINITY};
         luo_err why = {0};
-        const luo_status st = find_from(r, k, usable, nobody, &x, &why);
+        const luo_status st = find_from(run, k, usable, nobody, &offer, &why);
         if (st != LUO_OK && st != LUO_EINFEASIBLE) return luo_err_set(err, st, "%s", why.text);
-        if (x.step_s >= best->step_s) continue;
-        *best = x;
+        if (offer.step_s >= best->step_s) continue;
+        *best = offer;
         *from = k;
     }
     return LUO_OK;
 }
 
-/* Of r->rate. INFINITY: no plan is found, or plans are not simulated in this run. */
-static luo_status fastest_s(luo_run *r, double *out, bool keep, luo_err *err)
+/* Of run->rate. INFINITY: no plan is found, or plans are not simulated in this run. */
+static luo_status fastest_s(luo_run *run, double *out, bool keep, luo_err *err)
 {
-    const size_t mark = luo_arena_mark(r->scratch);
+    const size_t mark = luo_arena_mark(run->scratch);
     const uint64_t key =
-        luo_hash_bytes(LUO_HASH_EMPTY, r->health.rate,
-                       (size_t)r->job.scenario->cluster->ndevices * sizeof *r->health.rate);
+        luo_hash_bytes(LUO_HASH_EMPTY, run->health.rate,
+                       (size_t)run->job.scenario->cluster->ndevices * sizeof *run->health.rate);
     luo_offer best = {.step_s = INFINITY};
     luo_plan *copy = NULL;
     int32_t from = 0;
-    int64_t *known = luo_map_at(&r->decision.bound.fastest, key ? key : 1, luo_judge_bits(-1));
+    int64_t *known = luo_map_at(&run->decision.bound.fastest, key ? key : 1, luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *out = luo_judge_number(*known);
     if (*out >= 0) return LUO_OK;
-    if (luo_run_judges(r)) LUO_TRY(find_fastest(r, &best, &from, err));
-    if (keep && best.plan) LUO_TRY(luo_plan_copy(r->arena, best.plan, &copy, err));
-    if (keep) r->decision.bound.best = copy;
-    if (keep) r->decision.bound.best_start = from;
+    if (luo_run_judges(run)) LUO_TRY(find_fastest(run, &best, &from, err));
+    if (keep && best.plan) LUO_TRY(luo_plan_copy(run->arena, best.plan, &copy, err));
+    if (keep) run->decision.bound.best = copy;
+    if (keep) run->decision.bound.best_start = from;
     *out = best.step_s;
     *known = luo_judge_bits(*out);
-    luo_arena_reset(r->scratch, mark);
+    luo_arena_reset(run->scratch, mark);
     return LUO_OK;
 }
 
@@ -227,11 +227,11 @@ static luo_status fastest_now(luo_run *run, double *out, luo_err *err)
 static luo_status fastest_start(luo_run *run, double *out, luo_err *err)
 {
     for (int32_t k = 1; k < run->decision.bound.nstarts && run->decision.judge.simulator; k++) {
-        const luo_bound_start *x = &run->decision.bound.start[k];
+        const luo_bound_start *start = &run->decision.bound.start[k];
         double s;
-        LUO_TRY(luo_judge_step(&run->decision.judge, x->plan, luo_run_tokens(run, x->plan),
+        LUO_TRY(luo_judge_step(&run->decision.judge, start->plan, luo_run_tokens(run, start->plan),
                                run->health.rate, &s, err));
-        *out = fmin(*out, s * x->share);
+        *out = fmin(*out, s * start->share);
     }
     return LUO_OK;
 }

@@ -22,34 +22,35 @@ static bool same(const luo_snapshot_key *now, const luo_snapshot_key *then, doub
     return true;
 }
 
-const luo_snapshot_known *luo_plan_cache_find(const luo_plan_cache *p, const luo_snapshot_key *key,
-                                              double gap, double threshold)
+const luo_snapshot_known *luo_plan_cache_find(const luo_plan_cache *cache,
+                                              const luo_snapshot_key *key, double gap,
+                                              double threshold)
 {
-    for (int32_t i = 0; i < p->n; i++) {
-        const int32_t at = (p->newest - i + LUO_PLAN_CACHE) % LUO_PLAN_CACHE;
-        if (same(key, &p->at[at].key, gap, threshold)) return &p->at[at];
+    for (int32_t i = 0; i < cache->n; i++) {
+        const int32_t at = (cache->newest - i + LUO_PLAN_CACHE) % LUO_PLAN_CACHE;
+        if (same(key, &cache->at[at].key, gap, threshold)) return &cache->at[at];
     }
     return NULL;
 }
 
-luo_status luo_plan_cache_add(luo_plan_cache *p, luo_arena *arena, const luo_snapshot_key *key,
+luo_status luo_plan_cache_add(luo_plan_cache *cache, luo_arena *arena, const luo_snapshot_key *key,
                               const luo_plan *const *plans, int32_t n, luo_err *err)
 {
-    const int32_t at = p->n == 0 ? 0 : (p->newest + 1) % LUO_PLAN_CACHE;
-    const bool used = p->n == LUO_PLAN_CACHE;
-    double *rate = used ? (double *)p->at[at].key.rate : LUO_NEW_N(arena, double, key->n);
-    bool *candidate = used ? (bool *)p->at[at].key.candidate : LUO_NEW_N(arena, bool, key->n);
+    const int32_t at = cache->n == 0 ? 0 : (cache->newest + 1) % LUO_PLAN_CACHE;
+    const bool used = cache->n == LUO_PLAN_CACHE;
+    double *rate = used ? (double *)cache->at[at].key.rate : LUO_NEW_N(arena, double, key->n);
+    bool *candidate = used ? (bool *)cache->at[at].key.candidate : LUO_NEW_N(arena, bool, key->n);
     luo_plan *copy[LUO_PLAN_CACHE_PLANS];
     if (!rate || !candidate) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) LUO_TRY(luo_plan_copy(arena, plans[i], &copy[i], err));
     memcpy(rate, key->rate, (size_t)key->n * sizeof *rate);
     memcpy(candidate, key->candidate, (size_t)key->n * sizeof *candidate);
-    p->at[at].key = *key;
-    p->at[at].key.rate = rate;
-    p->at[at].key.candidate = candidate;
-    p->at[at].n = n;
-    for (int32_t i = 0; i < n; i++) p->at[at].plan[i] = copy[i];
-    p->newest = at;
-    if (!used) p->n++;
+    cache->at[at].key = *key;
+    cache->at[at].key.rate = rate;
+    cache->at[at].key.candidate = candidate;
+    cache->at[at].n = n;
+    for (int32_t i = 0; i < n; i++) cache->at[at].plan[i] = copy[i];
+    cache->newest = at;
+    if (!used) cache->n++;
     return LUO_OK;
 }

@@ -31,11 +31,12 @@ typedef struct luo_plan_cache {
 
 /* The newest of equal snapshots, or NULL. gap: of the policy; that of rate r is
  * max(gap, 0.15 r). Cost: O(LUO_PLAN_CACHE * n). */
-const luo_snapshot_known *luo_plan_cache_find(const luo_plan_cache *p, const luo_snapshot_key *key,
-                                              double gap, double threshold);
+const luo_snapshot_known *luo_plan_cache_find(const luo_plan_cache *cache,
+                                              const luo_snapshot_key *key, double gap,
+                                              double threshold);
 /* Takes copies of key and plans; of more than LUO_PLAN_CACHE the oldest goes, and its room is used
  * again, but for that of its plans. Pre: 1 <= n <= LUO_PLAN_CACHE_PLANS. Errors: LUO_ENOMEM.
  * Owner: arena. */
-luo_status luo_plan_cache_add(luo_plan_cache *p, luo_arena *arena, const luo_snapshot_key *key,
+luo_status luo_plan_cache_add(luo_plan_cache *cache, luo_arena *arena, const luo_snapshot_key *key,
                               const luo_plan *const *plans, int32_t n, luo_err *err);
 #endif

@@ -33,15 +33,15 @@ const luo_policy *luo_policy_find(const char *name)
 luo_status luo_policy_accepts(const luo_scenario *sc, const luo_policy_spec *spec,
                               const luo_plan *base, luo_err *err)
 {
-    const luo_policy *p = luo_policy_find(spec->name);
+    const luo_policy *policy = luo_policy_find(spec->name);
     const luo_snapshot now = {.scenario = sc, .spec = spec, .base = base, .plan = base};
-    if (!p) return LUO_OK; /* told by whoever starts the run */
-    if (p->plans && luo_plan_is_rerouted(base))
+    if (!policy) return LUO_OK; /* told by whoever starts the run */
+    if (policy->plans && luo_plan_is_rerouted(base))
         return luo_err_set(err, LUO_EINPUT,
                            "policy `%s` starts from a plan of which every stage "
                            "has devices, and the base plan has a stage without; give it some.",
-                           p->name);
-    return p->check ? p->check(&now, err) : LUO_OK;
+                           policy->name);
+    return policy->check ? policy->check(&now, err) : LUO_OK;
 }
 
 static bool is_word_of(const char *words, const char *word)
@@ -52,12 +52,12 @@ static bool is_word_of(const char *words, const char *word)
     return false;
 }
 
-bool luo_policy_has_key(const luo_policy *p, const char *key)
+bool luo_policy_has_key(const luo_policy *policy, const char *key)
 {
-    return is_word_of(p->keys, key) ||
-           (!p->lengths && is_word_of(LUO_POLICY_KEYS_ALL, key)) ||
-           (p->plans && is_word_of("planner_time planner_s", key)) ||
-           (!p->bound && is_word_of("threshold_slowdown replan_gap window_steps", key));
+    return is_word_of(policy->keys, key) ||
+           (!policy->lengths && is_word_of(LUO_POLICY_KEYS_ALL, key)) ||
+           (policy->plans && is_word_of("planner_time planner_s", key)) ||
+           (!policy->bound && is_word_of("threshold_slowdown replan_gap window_steps", key));
 }
 
 luo_status luo_policy_check_zero(const luo_snapshot *now, luo_err *err)
@@ -110,22 +110,22 @@ bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *clus
     return true;
 }
 
-double luo_snapshot_risk_s(const luo_snapshot *now, const luo_plan *p, double step_s)
+double luo_snapshot_risk_s(const luo_snapshot *now, const luo_plan *plan, double step_s)
 {
     const luo_policy_spec *spec = now->spec;
     if (!(now->failure_s > 0) || !now->setback_s || spec->always_switch || !isfinite(step_s) ||
-        luo_policy_plan_survives_node(p, now->scenario->cluster))
+        luo_policy_plan_survives_node(plan, now->scenario->cluster))
         return 0;
     const double until_s = fmax(now->failure_s, spec->payback_steps * step_s);
     return now->setback_s(now->run, step_s, until_s) * step_s / until_s;
 }
 
-luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *p,
+luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *plan,
                                double *seconds, luo_err *err)
 {
     luo_snapshot then = *now;
-    if (now->step_s) return now->step_s(now->run, p, seconds, err);
-    then.plan = p;
+    if (now->step_s) return now->step_s(now->run, plan, seconds, err);
+    then.plan = plan;
     return luo_groups_event(scratch, &then, seconds, err);
 }
 
@@ -134,18 +134,18 @@ luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, co
 {
     const luo_cluster *cluster = now->scenario->cluster;
     int32_t *dead = LUO_NEW_N(scratch, int32_t, cluster->ndevices), ndead = 0;
-    luo_transition t = {0};
+    luo_transition transition = {0};
     luo_err why = {0};
     double specialize = 0;
     if (!dead) return luo_err_nomem(err);
     for (int32_t d = 0; d < cluster->ndevices; d++)
         if (isinf(now->rate[d])) dead[ndead++] = d;
     const luo_status st = luo_transition_cost(scratch, now->plan, to, now->scenario->model, cluster,
-                                              ndead, dead, &t, &why);
+                                              ndead, dead, &transition, &why);
     if (st == LUO_ELOST) return now->restart_s(now->run, to, seconds, err);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     LUO_TRY(now->specialize_s(now->run, to, &specialize, err));
-    *seconds = t.seconds + specialize;
+    *seconds = transition.seconds + specialize;
     return LUO_OK;
 }
 
@@ -205,6 +205,6 @@ const char *const *luo_policy_names(int32_t *n)
 
 bool luo_policy_is_upper_bound(const char *name)
 {
-    const luo_policy *p = luo_policy_find(name);
-    return p && p->bound;
+    const luo_policy *policy = luo_policy_find(name);
+    return policy && policy->bound;
 }

@@ -46,7 +46,7 @@ typedef struct luo_snapshot {
     /* Seconds that a failure failure_s from now, with steps of step_s until then, would cost more
      * where no copy is left of some state: processes, reading, and what is done again. */
     double (*setback_s)(void *run, double step_s, double failure_s);
-    /* Seconds of a step of p on the devices as they are: simulated (luo_judge_step), or by the
+    /* Seconds of a step of plan on the devices as they are: simulated (luo_judge_step), or by the
      * closed form (luo_plan_objective). NULL: plans are ranked by the policy's own objective. */
     luo_status (*step_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
     bool closed_form;
@@ -56,13 +56,13 @@ typedef struct luo_snapshot {
 /* Steps of step_s seconds in which the way to a plan has to pay: `payback_steps`, or, where that is
  * not given, those until the next event is expected, 50 at least. */
 double luo_snapshot_payback(const luo_snapshot *now, double step_s);
-/* Of a step of p that takes step_s: the share of what the failure that is expected next costs more
- * with p, where no copy of some state is left when a node fails (luo_policy_plan_survives_node). 0:
- * no failure is expected, or whether a switch pays is not asked. A failure counts as one in
- * `payback_steps` steps at most, as events do. */
-double luo_snapshot_risk_s(const luo_snapshot *now, const luo_plan *p, double step_s);
+/* Of a step of plan that takes step_s: the share of what the failure that is expected next costs
+ * more with plan, where no copy of some state is left when a node fails
+ * (luo_policy_plan_survives_node). 0: no failure is expected, or whether a switch pays is not
+ * asked. A failure counts as one in `payback_steps` steps at most, as events do. */
+double luo_snapshot_risk_s(const luo_snapshot *now, const luo_plan *plan, double step_s);
 /* Seconds of a step of p on the devices as they are: simulated, or by the closed form of groups. */
-luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *p,
+luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *plan,
                                double *seconds, luo_err *err);
 /* Seconds of moving state from the running plan to this one and of making its communicators;
  * where state is lost, those of a restart. */
@@ -130,7 +130,7 @@ const luo_policy *luo_policy_find(const char *name);
 #define LUO_POLICY_KEYS_ALL "optimizer_step"
 /* Does a scenario's key belong to it? Its own and those of all; what its planner costs, if it
  * plans; what is a trigger to it, unless it is a bound. */
-bool luo_policy_has_key(const luo_policy *p, const char *key);
+bool luo_policy_has_key(const luo_policy *policy, const char *key);
 
 /* The policies of scenarios, in the order of the documentation (docs/formats.md#luoshuscenario1):
  * all lists of them are made from this one. X(name): the row is luo_policy_name. */

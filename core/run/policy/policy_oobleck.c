@@ -18,44 +18,51 @@
 
 enum { PIPELINES = 2 }; /* f + 1, f = 1 */
 
-static luo_status make_stage(luo_arena *arena, const luo_groups *g, const luo_oobleck_pipe *pipe,
-                             int32_t s, int64_t first_layer, luo_stage *out, luo_err *err)
+static luo_status make_stage(luo_arena *arena, const luo_groups *groups,
+                             const luo_oobleck_pipe *pipe, int32_t s, int64_t first_layer,
+                             luo_stage *out, luo_err *err)
 {
     luo_range *layers = LUO_NEW(arena, luo_range);
     if (!layers) return luo_err_nomem(err);
     *layers = (luo_range){(int32_t)first_layer, (int32_t)(first_layer + pipe->layers[s])};
-    *out = (luo_stage){.nlayers = 1, .layers = layers, .ndev = g->tp,
-                       .dev = g->dev + (int64_t)(pipe->group + s) * g->tp, .context_parallel = 1,
-                       .recompute = luo_groups_pattern(g->now)->recompute, .embedding = s == 0,
+    *out = (luo_stage){.nlayers = 1,
+                       .layers = layers,
+                       .ndev = groups->tp,
+                       .dev = groups->dev + (int64_t)(pipe->group + s) * groups->tp,
+                       .context_parallel = 1,
+                       .recompute = luo_groups_pattern(groups->now)->recompute,
+                       .embedding = s == 0,
                        .head = s == pipe->stages - 1};
     return LUO_OK;
 }
 
-static luo_status make_pipeline(luo_arena *arena, const luo_groups *g,
+static luo_status make_pipeline(luo_arena *arena, const luo_groups *groups,
                                 const luo_oobleck_pipe *pipe, luo_pipeline *out, luo_err *err)
 {
     luo_stage *stages = LUO_NEW_N(arena, luo_stage, pipe->stages);
     int64_t first = 0;
     if (!stages) return luo_err_nomem(err);
     for (int32_t s = 0; s < pipe->stages; s++) {
-        LUO_TRY(make_stage(arena, g, pipe, s, first, &stages[s], err));
+        LUO_TRY(make_stage(arena, groups, pipe, s, first, &stages[s], err));
         first += pipe->layers[s];
     }
     *out = (luo_pipeline){.micro_batches = (int32_t)pipe->micro_batches,
-                          .micro_batch_sequences = g->now->base->micro_batch_sequences,
-                          .nstages = pipe->stages, .stages = stages};
+                          .micro_batch_sequences = groups->now->base->micro_batch_sequences,
+                          .nstages = pipe->stages,
+                          .stages = stages};
     return LUO_OK;
 }
 
-static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oobleck_plan *t,
-                            const luo_plan **out, luo_err *err)
+static luo_status make_plan(luo_arena *arena, const luo_groups *groups,
+                            const luo_oobleck_plan *oobleck_plan, const luo_plan **out,
+                            luo_err *err)
 {
-    const luo_plan *base = g->now->base;
+    const luo_plan *base = groups->now->base;
     luo_plan *plan = LUO_NEW(arena, luo_plan);
-    luo_pipeline *pipelines = LUO_NEW_N(arena, luo_pipeline, t->npipes);
+    luo_pipeline *pipelines = LUO_NEW_N(arena, luo_pipeline, oobleck_plan->npipes);
     if (!plan || !pipelines) return luo_err_nomem(err);
-    for (int32_t i = 0; i < t->npipes; i++)
-        LUO_TRY(make_pipeline(arena, g, &t->pipes[i], &pipelines[i], err));
+    for (int32_t i = 0; i < oobleck_plan->npipes; i++)
+        LUO_TRY(make_pipeline(arena, groups, &oobleck_plan->pipes[i], &pipelines[i], err));
     *plan = (luo_plan){.name = "oobleck",
                        .model = base->model,
                        .cluster = base->cluster,
@@ -69,47 +76,53 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oob
                        .schedule = LUO_SCHED_1F1B,
                        .staggered = base->staggered,
                        .chunks = 1,
-                       .npipelines = t->npipes,
+                       .npipelines = oobleck_plan->npipes,
                        .pipelines = pipelines};
     *out = plan;
     return LUO_OK;
 }
 
 /* The best of the lists with so many pipelines (0: any number); *count: how many it has. */
-static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, int32_t most,
+static luo_status offer(luo_arena *arena, const luo_groups *groups, int32_t least, int32_t most,
                         luo_offers *out, int32_t *count, luo_err *err)
 {
-    const luo_snapshot *now = g->now;
+    const luo_snapshot *now = groups->now;
     const luo_plan *plan = NULL;
-    luo_oobleck_plan t;
-    const luo_oobleck_in in = {
-        .nnodes = g->nnodes, .first = g->first, .kind = g->kind, .y = g->y,
-        .layers = now->scenario->model->layers, .micro_batches = now->micro_batches,
-        .least_pipelines = least, .most_pipelines = most,
-        .full_recompute = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
-        .cap = luo_groups_cap, .cap_ctx = g};
-    LUO_TRY(luo_oobleck(arena, &in, &t, err));
-    LUO_TRY(make_plan(arena, g, &t, &plan, err));
-    luo_offers_add(out, "oobleck", plan, t.event);
-    *count = t.npipes;
+    luo_oobleck_plan oobleck_plan;
+    const luo_oobleck_in in = {.nnodes = groups->nnodes,
+                               .first = groups->first,
+                               .kind = groups->kind,
+                               .y = groups->y,
+                               .layers = now->scenario->model->layers,
+                               .micro_batches = now->micro_batches,
+                               .least_pipelines = least,
+                               .most_pipelines = most,
+                               .full_recompute =
+                                   luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
+                               .cap = luo_groups_cap,
+                               .cap_ctx = groups};
+    LUO_TRY(luo_oobleck(arena, &in, &oobleck_plan, err));
+    LUO_TRY(make_plan(arena, groups, &oobleck_plan, &plan, err));
+    luo_offers_add(out, "oobleck", plan, oobleck_plan.event);
+    *count = oobleck_plan.npipes;
     return LUO_OK;
 }
 
 luo_status luo_offers_oobleck(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err)
 {
-    luo_groups g;
+    luo_groups groups;
     int32_t n, other;
-    LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
-    if (g.nnodes == 0)
+    LUO_TRY(luo_groups_find(arena, now, slow_too, &groups, err));
+    if (groups.nnodes == 0)
         return luo_err_set(err, LUO_EINFEASIBLE,
                            "no usable node is left; two at least are needed.");
-    LUO_TRY(offer(arena, &g, PIPELINES, 0, out, &n, err));
+    LUO_TRY(offer(arena, &groups, PIPELINES, 0, out, &n, err));
     const int32_t others[] = {n - 1, n + 1, PIPELINES};
     for (int i = 0; i < 3 && now->step_s; i++) {
         luo_err why = {0};
         if (others[i] < PIPELINES || others[i] == n) continue;
-        const luo_status st = offer(arena, &g, others[i], others[i], out, &other, &why);
+        const luo_status st = offer(arena, &groups, others[i], others[i], out, &other, &why);
         if (st != LUO_OK && st != LUO_EINFEASIBLE) return luo_err_set(err, st, "%s", why.text);
     }
     return LUO_OK;

@@ -15,28 +15,36 @@
 #include "core/run/policy/groups.h"
 #include "core/run/policy/offers.h"
 
-static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_restart_plan *r,
-                            const luo_plan **out, luo_err *err)
+static luo_status make_plan(luo_arena *arena, const luo_groups *groups,
+                            const luo_restart_plan *restart_plan, const luo_plan **out,
+                            luo_err *err)
 {
-    const luo_snapshot *now = g->now;
-    int32_t *dev = LUO_NEW_N(arena, int32_t, (int64_t)r->pipelines * r->stages * g->tp);
+    const luo_snapshot *now = groups->now;
+    int32_t *dev = LUO_NEW_N(arena, int32_t,
+                             (int64_t)restart_plan->pipelines * restart_plan->stages * groups->tp);
     if (!dev) return luo_err_nomem(err);
-    for (int32_t d = 0; d < r->pipelines; d++)
-        for (int32_t s = 0; s < r->stages; s++)
-            memcpy(dev + ((int64_t)d * r->stages + s) * g->tp,
-                   g->dev + (int64_t)r->group[d + r->pipelines * s] * g->tp,
-                   (size_t)g->tp * sizeof *dev);
-    const luo_grid grid = {.name = "restart", .model = now->scenario->model,
-                           .cluster = now->scenario->cluster, .dtype = now->base->dtype,
+    for (int32_t d = 0; d < restart_plan->pipelines; d++)
+        for (int32_t s = 0; s < restart_plan->stages; s++)
+            memcpy(dev + ((int64_t)d * restart_plan->stages + s) * groups->tp,
+                   groups->dev +
+                       (int64_t)restart_plan->group[d + restart_plan->pipelines * s] * groups->tp,
+                   (size_t)groups->tp * sizeof *dev);
+    const luo_grid grid = {.name = "restart",
+                           .model = now->scenario->model,
+                           .cluster = now->scenario->cluster,
+                           .dtype = now->base->dtype,
                            .sequence_tokens = now->base->sequence_tokens,
-                           .micro_batches = r->micro_batches,
+                           .micro_batches = restart_plan->micro_batches,
                            .micro_batch_sequences = now->base->micro_batch_sequences,
-                           .zero = now->base->zero, .pipelines = r->pipelines,
-                           .stages = r->stages, .tp = g->tp,
+                           .zero = now->base->zero,
+                           .pipelines = restart_plan->pipelines,
+                           .stages = restart_plan->stages,
+                           .tp = groups->tp,
                            .sequence_parallel = now->base->sequence_parallel,
                            .staggered = now->base->staggered,
-                           .recompute = luo_groups_pattern(now)->recompute, .dev = dev,
-                           .layers = r->layers};
+                           .recompute = luo_groups_pattern(now)->recompute,
+                           .dev = dev,
+                           .layers = restart_plan->layers};
     luo_plan *plan;
     LUO_TRY(luo_plan_grid(arena, &grid, &plan, err));
     *out = plan;
@@ -48,23 +56,26 @@ enum { OFFERS = 4 };
 luo_status luo_offers_restart(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err)
 {
-    luo_groups g;
-    luo_restart_plan r[OFFERS];
+    luo_groups groups;
+    luo_restart_plan restart_plan[OFFERS];
     int32_t n = 0;
     const bool full = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL;
-    LUO_TRY(luo_groups_find(arena, now, slow_too, &g, err));
-    if (g.n == 0)
+    LUO_TRY(luo_groups_find(arena, now, slow_too, &groups, err));
+    if (groups.n == 0)
         return luo_err_set(err, LUO_EINFEASIBLE, "no usable node is left; one at least is needed.");
-    const luo_restart_in in = {.ngroups = g.n, .y = g.y, .layers = now->scenario->model->layers,
+    const luo_restart_in in = {.ngroups = groups.n,
+                               .y = groups.y,
+                               .layers = now->scenario->model->layers,
                                .micro_batches = now->micro_batches,
                                .strict_uniform = now->spec->strict_uniform,
                                .full_recompute = full,
-                               .cap = luo_groups_cap, .cap_ctx = &g};
-    LUO_TRY(luo_replan_restart_shapes(arena, &in, OFFERS, r, &n, err));
+                               .cap = luo_groups_cap,
+                               .cap_ctx = &groups};
+    LUO_TRY(luo_replan_restart_shapes(arena, &in, OFFERS, restart_plan, &n, err));
     for (int32_t i = 0; i < n; i++) {
         const luo_plan *plan = NULL;
-        LUO_TRY(make_plan(arena, &g, &r[i], &plan, err));
-        luo_offers_add(out, "restart", plan, r[i].event);
+        LUO_TRY(make_plan(arena, &groups, &restart_plan[i], &plan, err));
+        luo_offers_add(out, "restart", plan, restart_plan[i].event);
     }
     return LUO_OK;
 }

@@ -83,16 +83,16 @@ static bool find_spares(exchange *x)
     bool enough = true;
     for (int must = 1; must >= 0; must--) /* those that are gone first */
         for (int32_t i = 0; i < cluster->nnodes; i++) {
-            const luo_node *n = &cluster->nodes[i];
+            const luo_node *node = &cluster->nodes[i];
             bool well = true, there = true, done = false;
-            for (int32_t d = n->first_device;
-                 d < n->first_device + cluster->groups[n->group].devices_per_node; d++) {
+            for (int32_t d = node->first_device;
+                 d < node->first_device + cluster->groups[node->group].devices_per_node; d++) {
                 if (!x->member[d]) continue;
                 well = well && is_well(x->now, d);
                 there = there && is_there(x->now, d);
             }
             if (well || there == (must == 1)) continue;
-            for (int32_t s = 0; s < cluster->nnodes && !done; s++) done = replace(x, n, s);
+            for (int32_t s = 0; s < cluster->nnodes && !done; s++) done = replace(x, node, s);
             if (must && !done) enough = false;
         }
     return enough;

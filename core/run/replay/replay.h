@@ -84,7 +84,7 @@ luo_status luo_replay_build(luo_arena *arena, luo_replay_record *records, int64_
 /* Runs one step. duration_s, end_s: D x N. An operation begins when all that its unit waits for has
  * ended, the first at 0. Returns the latest end of an optimizer; without any, of an operation.
  * Cost: O(operations). */
-double luo_replay_run(const luo_replay *r, const double *duration_s, double *end_s);
+double luo_replay_run(const luo_replay *replay, const double *duration_s, double *end_s);
 
 typedef enum luo_replay_by { /* whom a slowdown is told of */
                              LUO_REPLAY_STAGE,
@@ -122,6 +122,6 @@ typedef struct luo_replay_figures {
 } luo_replay_figures;
 
 /* Errors: LUO_ENOMEM. Owner: arena. Cost: O(operations * (P + D + types + micro-batches)). */
-luo_status luo_replay_attribute(luo_arena *arena, const luo_replay *r, luo_replay_figures *out,
+luo_status luo_replay_attribute(luo_arena *arena, const luo_replay *replay, luo_replay_figures *out,
                                 luo_err *err);
 #endif

@@ -23,24 +23,24 @@ typedef struct replay_builder {
 } replay_builder;
 
 /* Operations of a kind in a stage, and the i-th of them. */
-static inline int32_t replay_count(const replay_builder *b, int32_t stage, luo_replay_op op)
+static inline int32_t replay_count(const replay_builder *builder, int32_t stage, luo_replay_op op)
 {
-    const int32_t *at = &b->at[stage * LUO_REPLAY_OPS + (int32_t)op];
+    const int32_t *at = &builder->at[stage * LUO_REPLAY_OPS + (int32_t)op];
     return at[1] - at[0];
 }
 
-static inline int32_t replay_node(const replay_builder *b, int32_t stage, luo_replay_op op,
+static inline int32_t replay_node(const replay_builder *builder, int32_t stage, luo_replay_op op,
                                   int32_t i)
 {
-    return b->at[stage * LUO_REPLAY_OPS + (int32_t)op] + i;
+    return builder->at[stage * LUO_REPLAY_OPS + (int32_t)op] + i;
 }
 
-static inline int32_t replay_unit(const replay_builder *b, int32_t v)
+static inline int32_t replay_unit(const replay_builder *builder, int32_t v)
 {
-    while (b->unit[v] != v) v = b->unit[v];
+    while (builder->unit[v] != v) v = builder->unit[v];
     return v;
 }
 
 /* Who waits for whom, and who begins together. Errors: LUO_EINPUT, LUO_ENOMEM. */
-luo_status replay_link(replay_builder *b);
+luo_status replay_link(replay_builder *builder);
 #endif

@@ -19,12 +19,12 @@ typedef struct source {
 static luo_status batch(void *ctx, int32_t worker, int64_t k, uint64_t *keys, luo_err *err)
 {
     const source *s = ctx;
-    const luo_clicks *c = s->samples;
+    const luo_clicks *clicks = s->samples;
     (void)err;
-    int64_t at = ((k * s->workers + worker) * s->batch) % c->samples;
-    for (int64_t i = 0; i < s->batch; i++, at = at + 1 < c->samples ? at + 1 : 0)
-        for (int32_t slot = 0; slot < c->slots; slot++)
-            *keys++ = c->key[c->embed[at * c->slots + slot]];
+    int64_t at = ((k * s->workers + worker) * s->batch) % clicks->samples;
+    for (int64_t i = 0; i < s->batch; i++, at = at + 1 < clicks->samples ? at + 1 : 0)
+        for (int32_t slot = 0; slot < clicks->slots; slot++)
+            *keys++ = clicks->key[clicks->embed[at * clicks->slots + slot]];
     return LUO_OK;
 }
 
@@ -46,18 +46,18 @@ static luo_status run(const luo_het_loop_opts *opts, int64_t iterations, luo_het
     return st;
 }
 
-luo_status tables_traffic_cached(const tables_layout *l, tables_traffic *out, luo_err *err)
+luo_status tables_traffic_cached(const tables_layout *layout, tables_traffic *out, luo_err *err)
 {
-    const luo_clicks *c = l->in->samples;
-    source s = {c, l->n, l->in->batch / l->n};
-    const int64_t keys = s.batch * c->slots;
-    const int64_t may = KEYS / (keys * l->n), half = may < 1 ? 1 : may > MOST ? MOST : may;
-    const luo_het_loop_opts opts = {.workers = l->n,
+    const luo_clicks *clicks = layout->in->samples;
+    source s = {clicks, layout->n, layout->in->batch / layout->n};
+    const int64_t keys = s.batch * clicks->slots;
+    const int64_t may = KEYS / (keys * layout->n), half = may < 1 ? 1 : may > MOST ? MOST : may;
+    const luo_het_loop_opts opts = {.workers = layout->n,
                                     .servers = 1,
                                     .keys = (int32_t)keys,
                                     .batch = batch,
                                     .ctx = &s,
-                                    .cache = l->in->cache,
+                                    .cache = layout->in->cache,
                                     .wire = {.push = 1},
                                     .net = {0, 1}};
     luo_het_traffic first, all;

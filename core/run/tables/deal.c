@@ -25,11 +25,11 @@ typedef struct work {
         *known; /* KNOWN of them, by samples and kind: searches ask for the same again and again */
 } work;
 
-static luo_status kernels_of(luo_arena *arena, const tables_layout *l, int64_t samples,
+static luo_status kernels_of(luo_arena *arena, const tables_layout *layout, int64_t samples,
                              const luo_role **out, luo_err *err)
 {
     const tables_traffic plain = tables_traffic_plain();
-    tables_layout alone = *l;
+    tables_layout alone = *layout;
     luo_programs *set;
     int64_t *counts = LUO_NEW_N(arena, int64_t, 2);
     if (!counts) return luo_err_nomem(err);
@@ -44,13 +44,13 @@ static luo_status kernels_of(luo_arena *arena, const tables_layout *l, int64_t s
     return LUO_OK;
 }
 
-static luo_status open_work(luo_arena *arena, const tables_layout *l, work *out, luo_err *err)
+static luo_status open_work(luo_arena *arena, const tables_layout *layout, work *out, luo_err *err)
 {
     const luo_role *one, *two;
-    LUO_TRY(kernels_of(arena, l, 1, &one, err));
-    LUO_TRY(kernels_of(arena, l, 2, &two, err));
+    LUO_TRY(kernels_of(arena, layout, 1, &one, err));
+    LUO_TRY(kernels_of(arena, layout, 2, &two, err));
     /* The third segment is what comes behind backward. */
-    *out = (work){.l = l,
+    *out = (work){.l = layout,
                   .n = one->seg[2].first,
                   .one = one->instr,
                   .two = two->instr,
@@ -61,9 +61,9 @@ static luo_status open_work(luo_arena *arena, const tables_layout *l, work *out,
 static luo_status healthy_seconds(const work *k, int32_t w, int64_t samples, double *out,
                                   luo_err *err)
 {
-    const luo_judge *j = k->l->in->judge;
+    const luo_judge *judge = k->l->in->judge;
     const luo_dtype dtype = k->l->model->dtype;
-    const luo_cost_ctx ctx = {.cluster = j->cluster, .stack = j->stack, .dtype = dtype};
+    const luo_cost_ctx ctx = {.cluster = judge->cluster, .stack = judge->stack, .dtype = dtype};
     *out = 0;
     for (int32_t i = 0; i < k->n; i++) {
         if (k->one[i].kind != LUO_INSTR_COMPUTE) continue;
@@ -90,12 +90,12 @@ static luo_status seconds_of(const work *k, int32_t w, int64_t samples, double *
     return LUO_OK;
 }
 
-luo_status tables_work_seconds(luo_arena *arena, const tables_layout *l, int32_t worker,
+luo_status tables_work_seconds(luo_arena *arena, const tables_layout *layout, int32_t worker,
                                int64_t most, double *out, luo_err *err)
 {
     const size_t mark = luo_arena_mark(arena);
     work k;
-    luo_status st = open_work(arena, l, &k, err);
+    luo_status st = open_work(arena, layout, &k, err);
     for (int64_t n = 1; st == LUO_OK && n <= most; n++)
         st = seconds_of(&k, worker, n, &out[n - 1], err);
     luo_arena_reset(arena, mark);
@@ -104,14 +104,15 @@ luo_status tables_work_seconds(luo_arena *arena, const tables_layout *l, int32_t
 
 /* ---- by speed ---- */
 
-static luo_status by_speed(luo_arena *arena, const tables_layout *l, const work *k, luo_err *err)
+static luo_status by_speed(luo_arena *arena, const tables_layout *layout, const work *k,
+                           luo_err *err)
 {
     double speed[LUO_TABLES_DEVICES];
-    for (int32_t w = 0; w < l->n; w++) {
-        LUO_TRY(seconds_of(k, w, (l->in->batch + l->n - 1) / l->n, &speed[w], err));
+    for (int32_t w = 0; w < layout->n; w++) {
+        LUO_TRY(seconds_of(k, w, (layout->in->batch + layout->n - 1) / layout->n, &speed[w], err));
         speed[w] = 1 / speed[w];
     }
-    return luo_auto_deal_by_speed(arena, l->in->batch, speed, l->n, l->samples, err);
+    return luo_auto_deal_by_speed(arena, layout->in->batch, speed, layout->n, layout->samples, err);
 }
 
 /* ---- level: the slowest device is done as early as can be ---- */
@@ -124,11 +125,11 @@ typedef struct level {
     luo_err *err;
 } level;
 
-static bool alike(const tables_layout *l, int32_t a, int32_t b)
+static bool alike(const tables_layout *layout, int32_t a, int32_t b)
 {
-    const luo_device *devices = l->in->judge->cluster->devices;
-    return devices[l->dev[a]].kind == devices[l->dev[b]].kind &&
-           fmax(1, l->in->rate[l->dev[a]]) == fmax(1, l->in->rate[l->dev[b]]);
+    const luo_device *devices = layout->in->judge->cluster->devices;
+    return devices[layout->dev[a]].kind == devices[layout->dev[b]].kind &&
+           fmax(1, layout->in->rate[layout->dev[a]]) == fmax(1, layout->in->rate[layout->dev[b]]);
 }
 
 /* More samples never take less time. */
@@ -170,13 +171,14 @@ static luo_status caps_within(level *v, double within_s, bool *good)
 static luo_status least_time(level *v)
 {
     enum { HALVES = 48 };
-    const tables_layout *l = v->l;
+    const tables_layout *layout = v->l;
     double low = 0, high = 0;
     bool good;
-    for (int32_t w = 0; w < l->n; w++) {
+    for (int32_t w = 0; w < layout->n; w++) {
         double seconds;
         if (v->same[w] != w) continue;
-        LUO_TRY(seconds_of(v->work, w, (l->in->batch + l->n - 1) / l->n, &seconds, v->err));
+        LUO_TRY(seconds_of(v->work, w, (layout->in->batch + layout->n - 1) / layout->n, &seconds,
+                           v->err));
         high = fmax(high, seconds);
     }
     for (int i = 0; i < HALVES; i++) {
@@ -200,27 +202,27 @@ static int64_t filled(const level *v, int64_t most)
 /* Within that time shares are as equal as they can be: so rows are. */
 static void fill(const level *v)
 {
-    const tables_layout *l = v->l;
-    int64_t low = 0, high = l->in->batch + 1;
+    const tables_layout *layout = v->l;
+    int64_t low = 0, high = layout->in->batch + 1;
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
-        if (filled(v, middle) <= l->in->batch)
+        if (filled(v, middle) <= layout->in->batch)
             low = middle;
         else
             high = middle;
     }
-    int64_t left = l->in->batch - filled(v, low);
-    for (int32_t w = 0; w < l->n; w++) {
-        l->samples[w] = v->cap[w] < low ? v->cap[w] : low;
-        if (left > 0 && v->cap[w] > low) l->samples[w]++, left--;
+    int64_t left = layout->in->batch - filled(v, low);
+    for (int32_t w = 0; w < layout->n; w++) {
+        layout->samples[w] = v->cap[w] < low ? v->cap[w] : low;
+        if (left > 0 && v->cap[w] > low) layout->samples[w]++, left--;
     }
 }
 
-static luo_status levelled(const tables_layout *l, const work *k, luo_err *err)
+static luo_status levelled(const tables_layout *layout, const work *k, luo_err *err)
 {
-    level v = {.work = k, .l = l, .err = err};
-    for (int32_t w = 0; w < l->n; w++)
-        while (!alike(l, v.same[w], w)) v.same[w]++;
+    level v = {.work = k, .l = layout, .err = err};
+    for (int32_t w = 0; w < layout->n; w++)
+        while (!alike(layout, v.same[w], w)) v.same[w]++;
     LUO_TRY(least_time(&v));
     fill(&v);
     return LUO_OK;
@@ -228,30 +230,33 @@ static luo_status levelled(const tables_layout *l, const work *k, luo_err *err)
 
 /* ---- all ---- */
 
-luo_status tables_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal, luo_err *err)
+luo_status tables_deal(luo_arena *arena, tables_layout *layout, luo_tables_deal deal, luo_err *err)
 {
-    const int64_t batch = l->in->batch;
+    const int64_t batch = layout->in->batch;
     const size_t mark = luo_arena_mark(arena);
     luo_status st = LUO_OK;
     work k = {0};
-    if (batch < l->n)
+    if (batch < layout->n)
         return luo_err_set(err, LUO_EINPUT,
                            "a step has %lld samples; each of the %d devices needs "
                            "one at least.",
-                           (long long)batch, l->n);
-    if (deal == LUO_TABLES_SPEED || deal == LUO_TABLES_LEVEL) st = open_work(arena, l, &k, err);
+                           (long long)batch, layout->n);
+    if (deal == LUO_TABLES_SPEED || deal == LUO_TABLES_LEVEL)
+        st = open_work(arena, layout, &k, err);
     if (st == LUO_OK) switch (deal) {
         case LUO_TABLES_EQUAL:
-            for (int32_t w = 0; w < l->n; w++) l->samples[w] = batch / l->n + (w < batch % l->n);
+            for (int32_t w = 0; w < layout->n; w++)
+                layout->samples[w] = batch / layout->n + (w < batch % layout->n);
             break;
         case LUO_TABLES_SPEED:
-            st = by_speed(arena, l, &k, err);
+            st = by_speed(arena, layout, &k, err);
             break;
         case LUO_TABLES_LEVEL:
-            st = levelled(l, &k, err);
+            st = levelled(layout, &k, err);
             break;
         case LUO_TABLES_HAP:
-            memcpy(l->samples, l->hap->samples, (size_t)l->n * sizeof *l->samples);
+            memcpy(layout->samples, layout->hap->samples,
+                   (size_t)layout->n * sizeof *layout->samples);
             break;
         }
     luo_arena_reset(arena, mark);

@@ -61,12 +61,12 @@ static int32_t add_layer(const net *n, int32_t i, int32_t x)
 /* Rows of the samples are read, and behind backward their gradients are written. */
 static int32_t add_rows(const net *n, const luo_model *model)
 {
-    const luo_features *f = &model->features;
+    const luo_features *features = &model->features;
     int32_t x;
     if (n->bottom > 0)
         x = op(n, LUO_HAP_UNARY, "rows.read", "bsm->bsm", "sm", NULL,
                IN(luo_hap_graph_leaf(n->g, "rows", LUO_HAP_INPUT, false, 3,
-                                     DIMS(n->batch, f->slots, f->width))));
+                                     DIMS(n->batch, features->slots, features->width))));
     else
         x = op(n, LUO_HAP_UNARY, "rows.read", "bi->bi", "i", NULL,
                IN(luo_hap_graph_leaf(n->g, "rows", LUO_HAP_INPUT, false, 2,
@@ -116,17 +116,18 @@ typedef struct pieces {
     int32_t *worker;          /* .. who is it */
 } pieces;
 
-static luo_status weigh(luo_arena *arena, const tables_layout *l, const luo_hap_devices *devices,
-                        const double *shares, pieces *out, luo_err *err)
+static luo_status weigh(luo_arena *arena, const tables_layout *layout,
+                        const luo_hap_devices *devices, const double *shares, pieces *out,
+                        luo_err *err)
 {
     int64_t of_type[LUO_HAP_TYPES];
-    *out = (pieces){l, LUO_NEW_N(arena, int64_t, l->n), LUO_NEW_N(arena, int64_t, l->n),
-                    LUO_NEW_N(arena, int32_t, l->n)};
+    *out = (pieces){layout, LUO_NEW_N(arena, int64_t, layout->n),
+                    LUO_NEW_N(arena, int64_t, layout->n), LUO_NEW_N(arena, int32_t, layout->n)};
     if (!out->weight || !out->length || !out->worker) return luo_err_nomem(err);
     LUO_TRY(luo_share_snap(shares, devices->ntypes, of_type, err));
     for (int32_t t = 0, at = 0; t < devices->ntypes; t++)
         for (int32_t k = 0, w = 0; k < devices->count[t]; k++, at++) {
-            while (l->dev[w] != devices->device[at]) w++;
+            while (layout->dev[w] != devices->device[at]) w++;
             out->weight[at] = of_type[t];
             out->worker[at] = w;
         }
@@ -144,16 +145,16 @@ static luo_status lengths_of(luo_arena *arena, const pieces *p, int64_t extent, 
     return LUO_OK;
 }
 
-static luo_status read_answer(luo_arena *arena, const tables_layout *l,
+static luo_status read_answer(luo_arena *arena, const tables_layout *layout,
                               const luo_hap_devices *devices, const luo_hap_result *result,
                               tables_dense *out, luo_err *err)
 {
     luo_dense_layer layer[LUO_DENSE_LAYERS];
     int32_t bottom;
-    const int32_t layers = luo_model_dense_layers(l->model, layer, &bottom);
+    const int32_t layers = luo_model_dense_layers(layout->model, layer, &bottom);
     pieces p;
     *out = (tables_dense){0};
-    LUO_TRY(weigh(arena, l, devices, result->shares, &p, err));
+    LUO_TRY(weigh(arena, layout, devices, result->shares, &p, err));
     for (int32_t i = 0; i < layers; i++) {
         const int32_t o = tables_dense_op(i, bottom);
         out->product[i] = cut_of(result->program, o);
@@ -162,7 +163,7 @@ static luo_status read_answer(luo_arena *arena, const tables_layout *l,
         LUO_TRY(lengths_of(arena, &p, layer[i].out, &out->out[i], err));
     }
     if (bottom > 0) out->meets = cut_of(result->program, 2 * bottom + 1).take[0];
-    LUO_TRY(lengths_of(arena, &p, l->in->batch, &out->samples, err));
+    LUO_TRY(lengths_of(arena, &p, layout->in->batch, &out->samples, err));
     return LUO_OK;
 }
 
@@ -179,22 +180,22 @@ static char *letters_of(luo_arena *arena, const luo_hap_graph *graph)
 }
 
 /* Room that rows leave where every device has as many, which no way undercuts on all devices. */
-static void leave_rows(const tables_layout *l, luo_hap_numbers *numbers)
+static void leave_rows(const tables_layout *layout, luo_hap_numbers *numbers)
 {
-    const int64_t rows = (l->model->features.rows + l->n - 1) / l->n;
-    const double bytes = 4.0 * (double)rows * (double)luo_model_row_width(l->model);
+    const int64_t rows = (layout->model->features.rows + layout->n - 1) / layout->n;
+    const double bytes = 4.0 * (double)rows * (double)luo_model_row_width(layout->model);
     for (int32_t t = 0; t < numbers->ntypes; t++)
         if (numbers->memory_bytes[t] > 0)
             numbers->memory_bytes[t] = fmax(1, numbers->memory_bytes[t] - bytes);
 }
 
-luo_status tables_dense_ask(luo_arena *arena, const tables_layout *l, const luo_hap_job *job,
+luo_status tables_dense_ask(luo_arena *arena, const tables_layout *layout, const luo_hap_job *job,
                             tables_dense *out, luo_hap_result **result, luo_err *err)
 {
-    const luo_judge *judge = l->in->judge;
+    const luo_judge *judge = layout->in->judge;
     const luo_cost_ctx ctx = {
-        .cluster = judge->cluster, .stack = judge->stack, .dtype = l->model->dtype};
-    luo_hap_graph *graph = tables_dense_graph(arena, l->model, l->in->batch);
+        .cluster = judge->cluster, .stack = judge->stack, .dtype = layout->model->dtype};
+    luo_hap_graph *graph = tables_dense_graph(arena, layout->model, layout->in->batch);
     luo_hap_job own = *job;
     luo_hap_devices devices;
     luo_hap_numbers numbers;
@@ -204,12 +205,13 @@ luo_status tables_dense_ask(luo_arena *arena, const tables_layout *l, const luo_
         return luo_err_set(err, LUO_EBUG, "the graph of the dense part is none; report it.");
     own.opts.op_letter = letters_of(arena, graph);
     if (!own.opts.op_letter) return luo_err_nomem(err);
-    LUO_TRY(luo_hap_devices_of(arena, judge->cluster, l->dev, l->n, l->in->rate, &devices, err));
+    LUO_TRY(luo_hap_devices_of(arena, judge->cluster, layout->dev, layout->n, layout->in->rate,
+                               &devices, err));
     LUO_TRY(luo_hap_cluster_numbers(arena, graph, &ctx, &devices, &numbers, err));
-    leave_rows(l, &numbers);
+    leave_rows(layout, &numbers);
     LUO_TRY(luo_hap_alternate(arena, graph, &numbers, &own, &answer, err));
     if (result) *result = answer;
-    return read_answer(arena, l, &devices, answer, out, err);
+    return read_answer(arena, layout, &devices, answer, out, err);
 }
 
 /* ---- data-parallel ---- */

@@ -37,8 +37,9 @@ struct tables_layout;
  * answer. job: {.opts = {.factors = true}} is that of `plan hap`; op_letter is set here. result:
  * NULL, or the answer as it was. Errors: as luo_hap_devices_of, luo_hap_cluster_numbers,
  * luo_hap_alternate. Owner: arena. Pre: two devices at least. */
-luo_status tables_dense_ask(luo_arena *arena, const struct tables_layout *l, const luo_hap_job *job,
-                            tables_dense *out, luo_hap_result **result, luo_err *err);
+luo_status tables_dense_ask(luo_arena *arena, const struct tables_layout *layout,
+                            const luo_hap_job *job, tables_dense *out, luo_hap_result **result,
+                            luo_err *err);
 /* "mlp.0 by outputs, mlp.1 by inputs": layers that are not data-parallel; "" none is. Owner: arena.
  * NULL: out of memory. */
 const char *tables_dense_text(luo_arena *arena, const luo_model *model, const tables_dense *dense);

@@ -25,20 +25,21 @@ typedef struct tables_layout {
 luo_status tables_layout_open(luo_arena *arena, const luo_tables_in *in, tables_layout *out,
                               luo_err *err);
 /* Different rows that each device touches of the samples it has. Errors: LUO_ENOMEM. */
-luo_status tables_layout_count(luo_arena *arena, tables_layout *l, luo_err *err);
+luo_status tables_layout_count(luo_arena *arena, tables_layout *layout, luo_err *err);
 /* Deals the samples of the first step, and counts rows. Errors: those of tables_deal. */
-luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal,
+luo_status tables_layout_deal(luo_arena *arena, tables_layout *layout, luo_tables_deal deal,
                               luo_err *err);
-/* Samples of each device, perhaps none. Pre: not by hap, or l->hap is there. Errors: LUO_EINPUT
- * fewer samples than devices; LUO_ENOMEM; costs. Cost: of `level` some 1,000 looks at seconds for
- * each kind of device and slowdown, most of which are known already. */
-luo_status tables_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal, luo_err *err);
+/* Samples of each device, perhaps none. Pre: not by hap, or layout->hap is there. Errors:
+ * LUO_EINPUT fewer samples than devices; LUO_ENOMEM; costs. Cost: of `level` some 1,000 looks at
+ * seconds for each kind of device and slowdown, most of which are known already. */
+luo_status tables_deal(luo_arena *arena, tables_layout *layout, luo_tables_deal deal, luo_err *err);
 /* Seconds that forward and backward of 1, 2, .. samples compute on that device, one kernel after
  * the other: what `level` levels. Shapes: out: most. Errors: LUO_ENOMEM; costs. */
-luo_status tables_work_seconds(luo_arena *arena, const tables_layout *l, int32_t worker,
+luo_status tables_work_seconds(luo_arena *arena, const tables_layout *layout, int32_t worker,
                                int64_t most, double *out, luo_err *err);
 /* Makes the first `servers` of the order servers, and counts their rows. Errors: LUO_ENOMEM. */
-luo_status tables_layout_serve(luo_arena *arena, tables_layout *l, int32_t servers, luo_err *err);
+luo_status tables_layout_serve(luo_arena *arena, tables_layout *layout, int32_t servers,
+                               luo_err *err);
 
 /* Rows and keys of an exchange with servers, all workers together, as shares of the different rows
  * that they touch: without caches all are 1. */
@@ -49,14 +50,14 @@ typedef struct tables_traffic {
 } tables_traffic;
 tables_traffic tables_traffic_plain(void);
 /* Of caches, in their steady state: the second half of a run. Errors: LUO_ENOMEM. */
-luo_status tables_traffic_cached(const tables_layout *l, tables_traffic *out, luo_err *err);
+luo_status tables_traffic_cached(const tables_layout *layout, tables_traffic *out, luo_err *err);
 
 /* One step, with the dense part cut as `dense` says; NULL: data-parallel. Pre: dense is NULL, or
  * the way all-reduces the dense part and there are two devices at least. Errors: LUO_ENOMEM. Owner:
  * arena. Cost: O(devices x (servers + layers)), with a dense part that is cut O(devices^2 x
  * layers).
  */
-luo_status tables_step(luo_arena *arena, const tables_layout *l, luo_tables_way way,
+luo_status tables_step(luo_arena *arena, const tables_layout *layout, luo_tables_way way,
                        const tables_dense *dense, const tables_traffic *traffic, luo_programs **out,
                        luo_err *err);
 /* Bytes that reading the rows of so many samples moves: embeddings are written in the order of
@@ -109,44 +110,44 @@ enum {
     TABLES_BUFFERS = 16 * LUO_DENSE_LAYERS + 16
 };
 /* Appends an instruction that waits for two others (TABLES_NONE: for none). Answers its id. */
-int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep, int32_t dep2);
-int32_t tables_buffer(tables_maker *m, const char *name, luo_buffer_class kind, int64_t elem_bytes,
-                      int64_t n);
-void tables_uses(tables_maker *m, int32_t instr, int32_t in, int32_t out);
+int32_t tables_add(tables_maker *maker, const char *op, luo_instr instr, int32_t dep, int32_t dep2);
+int32_t tables_buffer(tables_maker *maker, const char *name, luo_buffer_class kind,
+                      int64_t elem_bytes, int64_t n);
+void tables_uses(tables_maker *maker, int32_t instr, int32_t in, int32_t out);
 /* One more that it reads. Pre: it reads one at most. */
-void tables_reads(tables_maker *m, int32_t instr, int32_t buffer);
-int32_t tables_stream(tables_maker *m, const char *op, double bytes, int32_t dep);
+void tables_reads(tables_maker *maker, int32_t instr, int32_t buffer);
+int32_t tables_stream(tables_maker *maker, const char *op, double bytes, int32_t dep);
 /* A collective of all devices; with one device there is none, and the answer is dep. counts:
  * elements of each device, NULL: as many of each. */
-int32_t tables_collective(tables_maker *m, const char *op, luo_coll coll, tables_caller caller,
+int32_t tables_collective(tables_maker *maker, const char *op, luo_coll coll, tables_caller caller,
                           double bytes, const int64_t *counts, int32_t dep);
 /* ---- the dense part (step_dense.c) ---- */
 typedef struct tables_value {
     int32_t id, buffer; /* who made it, where it is; either may be TABLES_NONE */
 } tables_value;
 /* Forward of layer i, and of what the bottom has made on its way to embeddings. */
-tables_value tables_layer_forward(tables_maker *m, int32_t i, tables_value x);
-tables_value tables_meet(tables_maker *m, tables_value x);
+tables_value tables_layer_forward(tables_maker *maker, int32_t i, tables_value x);
+tables_value tables_meet(tables_maker *maker, tables_value value);
 /* Backward: of gradients of what the layer makes (dep) those of weights; then of what it was given
  * if anyone wants that. Answers the instruction that has it. */
-int32_t tables_layer_backward(tables_maker *m, int32_t i, bool wanted, int32_t dep);
-int32_t tables_part(tables_maker *m, int32_t dep); /* the gradient of tables_meet */
+int32_t tables_layer_backward(tables_maker *maker, int32_t i, bool wanted, int32_t dep);
+int32_t tables_part(tables_maker *maker, int32_t dep); /* the gradient of tables_meet */
 /* After backward: gradients of copies are summed. Answers the last call, or TABLES_NONE. */
-int32_t tables_reduce(tables_maker *m);
+int32_t tables_reduce(tables_maker *maker);
 /* Parameters of layer i that the device keeps and updates; with gradients that are not summed yet.
  */
-int64_t tables_kept(const tables_maker *m, int32_t i);
-int64_t tables_gradients(const tables_maker *m, int32_t i);
+int64_t tables_kept(const tables_maker *maker, int32_t i);
+int64_t tables_gradients(const tables_maker *maker, int32_t i);
 /* Does anyone call as TABLES_DENSE, as TABLES_MOVES? */
-bool tables_reduces(const tables_maker *m);
-bool tables_moves(const tables_maker *m);
+bool tables_reduces(const tables_maker *maker);
+bool tables_moves(const tables_maker *maker);
 
 /* Before forward: rows come. Answers the instruction that has them, or TABLES_NONE. */
-int32_t tables_pull(tables_maker *m);
+int32_t tables_pull(tables_maker *maker);
 /* After backward: gradients travel, parameters are updated. */
-void tables_push(tables_maker *m);
+void tables_push(tables_maker *maker);
 /* Numbers of rows that the device holds for good. */
-int64_t tables_held(const tables_maker *m);
+int64_t tables_held(const tables_maker *maker);
 /* Parameters of a dense layer. */
 static inline int64_t tables_weights(const luo_dense_layer *layer)
 {

@@ -69,22 +69,23 @@ static luo_status weigh(asking *a, const luo_programs *set, double *ratio, luo_e
     LUO_TRY(luo_plan_memory(a->arena, set, memory, a->err));
     *ratio = 0;
     for (int32_t i = 0; i < set->n; i++) {
-        const luo_profile *p = luo_cluster_profile(cluster, set->at[i].device);
-        const double r = ((double)memory[i].needed + p->reserved_bytes) / p->memory_bytes;
+        const luo_profile *profile = luo_cluster_profile(cluster, set->at[i].device);
+        const double r =
+            ((double)memory[i].needed + profile->reserved_bytes) / profile->memory_bytes;
         if (worst >= 0 && r <= *ratio) continue;
         worst = i;
         *ratio = r;
     }
     if (*ratio <= 1) return LUO_OK;
-    const luo_profile *p = luo_cluster_profile(cluster, set->at[worst].device);
+    const luo_profile *profile = luo_cluster_profile(cluster, set->at[worst].device);
     luo_str communicators = {0};
     luo_memory_say_communicators(&memory[worst], &communicators);
     const luo_status st = luo_err_set(
         why, LUO_EOOM,
         "needs %.1f GiB on device %d of %.1f GiB less %.1f GiB reserved (weights %.1f, gradients "
         "%.1f%s)",
-        gib((double)memory[worst].needed), (int)set->at[worst].device, gib(p->memory_bytes),
-        gib(p->reserved_bytes), gib((double)memory[worst].weights),
+        gib((double)memory[worst].needed), (int)set->at[worst].device, gib(profile->memory_bytes),
+        gib(profile->reserved_bytes), gib((double)memory[worst].weights),
         gib((double)memory[worst].gradients), luo_str_get(&communicators));
     luo_str_free(&communicators);
     return st;
@@ -179,11 +180,11 @@ static luo_status try_served(asking *a, int32_t servers)
 /* Nodes with a device that works. */
 static int32_t nodes_of(const asking *a)
 {
-    const tables_layout *l = &a->layout;
+    const tables_layout *layout = &a->layout;
     const luo_device *devices = a->in->judge->cluster->devices;
     int32_t n = 0;
-    for (int32_t w = 0; w < l->n; w++)
-        n += w == 0 || devices[l->dev[w]].node != devices[l->dev[w - 1]].node;
+    for (int32_t w = 0; w < layout->n; w++)
+        n += w == 0 || devices[layout->dev[w]].node != devices[layout->dev[w - 1]].node;
     return n;
 }
 
@@ -198,25 +199,25 @@ static luo_status try_servers(asking *a)
 
 /* ---- all ---- */
 
-static bool is_mixed(const tables_layout *l)
+static bool is_mixed(const tables_layout *layout)
 {
-    const luo_tables_in *in = l->in;
+    const luo_tables_in *in = layout->in;
     const luo_cluster *cluster = in->judge->cluster;
-    for (int32_t w = 1; w < l->n; w++)
-        if (cluster->devices[l->dev[w]].kind != cluster->devices[l->dev[0]].kind ||
-            fmax(1, in->rate[l->dev[w]]) != fmax(1, in->rate[l->dev[0]]))
+    for (int32_t w = 1; w < layout->n; w++)
+        if (cluster->devices[layout->dev[w]].kind != cluster->devices[layout->dev[0]].kind ||
+            fmax(1, in->rate[layout->dev[w]]) != fmax(1, in->rate[layout->dev[0]]))
             return true;
     return false;
 }
 
 /* Shares that are equal ones, or nearly: the host of a device that has little to do decides its
  * speed, and hosts are alike. */
-static bool is_even(const tables_layout *l)
+static bool is_even(const tables_layout *layout)
 {
-    int64_t least = l->samples[0], most = least;
-    for (int32_t w = 1; w < l->n; w++) {
-        if (l->samples[w] < least) least = l->samples[w];
-        if (l->samples[w] > most) most = l->samples[w];
+    int64_t least = layout->samples[0], most = least;
+    for (int32_t w = 1; w < layout->n; w++) {
+        if (layout->samples[w] < least) least = layout->samples[w];
+        if (layout->samples[w] > most) most = layout->samples[w];
     }
     return most - least <= 1 || (double)(most - least) < 0.02 * (double)most;
 }
@@ -225,13 +226,13 @@ static bool is_even(const tables_layout *l)
 static luo_status try_all(asking *a, luo_tables_deal deal, int64_t *last)
 {
     const size_t mark = luo_arena_mark(a->arena);
-    const tables_layout *l = &a->layout;
-    const size_t bytes = (size_t)l->n * sizeof *last;
+    const tables_layout *layout = &a->layout;
+    const size_t bytes = (size_t)layout->n * sizeof *last;
     a->deal = deal;
     LUO_TRY(tables_layout_deal(a->arena, &a->layout, deal, a->err));
-    if (deal != LUO_TABLES_EQUAL && (is_even(l) || memcmp(last, l->samples, bytes) == 0))
+    if (deal != LUO_TABLES_EQUAL && (is_even(layout) || memcmp(last, layout->samples, bytes) == 0))
         return LUO_OK;
-    memcpy(last, l->samples, bytes);
+    memcpy(last, layout->samples, bytes);
     if (a->in->cache.rows > 0 && !a->cached.iterations)
         LUO_TRY(tables_traffic_cached(&a->layout, &a->cached, a->err));
     LUO_TRY(try_servers(a));
@@ -259,19 +260,19 @@ static luo_status choose(asking *a)
 
 static luo_status tell_winner(asking *a)
 {
-    tables_layout *l = &a->layout;
+    tables_layout *layout = &a->layout;
     luo_tables_answer *out = a->out;
-    LUO_TRY(tables_layout_deal(a->arena, l, out->at[out->best].deal, a->err));
-    out->devices = l->n;
+    LUO_TRY(tables_layout_deal(a->arena, layout, out->at[out->best].deal, a->err));
+    out->devices = layout->n;
     out->cached_iterations = a->cached.iterations;
-    out->least = out->most = l->samples[0];
-    for (int32_t w = 0; w < l->n; w++) {
-        out->touched += l->touched[w];
-        if (l->samples[w] < out->least) out->least = l->samples[w];
-        if (l->samples[w] > out->most) out->most = l->samples[w];
+    out->least = out->most = layout->samples[0];
+    for (int32_t w = 0; w < layout->n; w++) {
+        out->touched += layout->touched[w];
+        if (layout->samples[w] < out->least) out->least = layout->samples[w];
+        if (layout->samples[w] > out->most) out->most = layout->samples[w];
     }
-    out->touched /= l->n;
-    out->looked_up = a->in->batch / l->n * l->model->features.slots;
+    out->touched /= layout->n;
+    out->looked_up = a->in->batch / layout->n * layout->model->features.slots;
     return LUO_OK;
 }
 
@@ -286,37 +287,37 @@ static luo_status ask_hap(asking *a)
 {
     const luo_hap_job job = {.opts = {.factors = true}};
     luo_tables_answer *out = a->out;
-    tables_layout *l = &a->layout;
+    tables_layout *layout = &a->layout;
     luo_dense_layer layer[LUO_DENSE_LAYERS];
     int32_t bottom;
     luo_err why = {0};
     const char *text = NULL;
-    if (l->n < 2) {
+    if (layout->n < 2) {
         snprintf(out->hap_why, sizeof out->hap_why, "one device has nothing to cut it for");
         return LUO_OK;
     }
-    const luo_status st = tables_dense_ask(a->arena, l, &job, &a->hap, NULL, &why);
+    const luo_status st = tables_dense_ask(a->arena, layout, &job, &a->hap, NULL, &why);
     if (st != LUO_OK) {
         if (!of_no_use(st)) return luo_err_set(a->err, st, "%s", why.text);
         snprintf(out->hap_why, sizeof out->hap_why, "%s", why.text);
         return LUO_OK;
     }
-    text = tables_dense_text(a->arena, l->model, &a->hap);
+    text = tables_dense_text(a->arena, layout->model, &a->hap);
     if (!text) return luo_err_nomem(a->err);
     snprintf(out->hap, sizeof out->hap, "%s", text);
     a->hap_differs =
-        !tables_dense_is_parallel(&a->hap, luo_model_dense_layers(l->model, layer, &bottom));
-    l->hap = &a->hap;
+        !tables_dense_is_parallel(&a->hap, luo_model_dense_layers(layout->model, layer, &bottom));
+    layout->hap = &a->hap;
     return LUO_OK;
 }
 
 static void nothing_yet(luo_tables_answer *out)
 {
     for (int32_t k = 0; k < LUO_TABLES_WAYS; k++) {
-        luo_tables_answer_way *x = &out->at[k];
-        *x = (luo_tables_answer_way){.step = {.seconds = INFINITY}};
-        for (int d = 0; d < LUO_TABLES_DEALS; d++) x->dealt_s[d] = INFINITY;
-        for (int p = 0; p < LUO_TABLES_PARTS; p++) x->part_s[p] = INFINITY;
+        luo_tables_answer_way *way = &out->at[k];
+        *way = (luo_tables_answer_way){.step = {.seconds = INFINITY}};
+        for (int d = 0; d < LUO_TABLES_DEALS; d++) way->dealt_s[d] = INFINITY;
+        for (int p = 0; p < LUO_TABLES_PARTS; p++) way->part_s[p] = INFINITY;
     }
 }
 

@@ -100,11 +100,11 @@ typedef struct party { /* members on one node */
 static int32_t node_of(const training *t, int32_t w)
 {
     const luo_device *devices = t->run->job.scenario->cluster->devices;
-    const luo_pipeline *p = &t->plan->pipelines[w];
-    const int32_t node = devices[p->stages[0].dev[0]].node;
-    for (int32_t s = 0; s < p->nstages; s++)
-        for (int32_t k = 0; k < p->stages[s].ndev; k++)
-            if (devices[p->stages[s].dev[k]].node != node) return -1;
+    const luo_pipeline *pipeline = &t->plan->pipelines[w];
+    const int32_t node = devices[pipeline->stages[0].dev[0]].node;
+    for (int32_t s = 0; s < pipeline->nstages; s++)
+        for (int32_t k = 0; k < pipeline->stages[s].ndev; k++)
+            if (devices[pipeline->stages[s].dev[k]].node != node) return -1;
     return node;
 }
 

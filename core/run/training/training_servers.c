@@ -97,13 +97,13 @@ static int32_t list_pairs(const training *t, double each, luo_pair *pairs)
 {
     int32_t n = 0;
     for (int32_t w = 0; w < t->n; w++) {
-        const luo_pipeline *p = &t->plan->pipelines[w];
+        const luo_pipeline *pipeline = &t->plan->pipelines[w];
         if (t->at[w].phase == TRAINER_GONE) continue;
         const int64_t bytes = (int64_t)ceil(each / width_of(t, w) / t->spec->servers);
-        for (int32_t k = 0; k < p->nstages; k++)
-            for (int32_t i = 0; i < p->stages[k].ndev; i++)
+        for (int32_t k = 0; k < pipeline->nstages; k++)
+            for (int32_t i = 0; i < pipeline->stages[k].ndev; i++)
                 for (int32_t s = 0; s < t->spec->servers; s++) {
-                    const int32_t a = p->stages[k].dev[i], b = t->spec->server_devices[s];
+                    const int32_t a = pipeline->stages[k].dev[i], b = t->spec->server_devices[s];
                     if (a == b) continue;
                     pairs[n++] = (luo_pair){.src = a, .dst = b, .bytes = bytes};
                     pairs[n++] = (luo_pair){.src = b, .dst = a, .bytes = bytes};

@@ -114,10 +114,11 @@ static bool path_is_well(const training *t, int32_t a, int32_t b)
 /* Any two of its devices may talk. Uses t->seen_dev. */
 static bool crosses(const training *t, int32_t w)
 {
-    const luo_pipeline *p = &t->plan->pipelines[w];
+    const luo_pipeline *pipeline = &t->plan->pipelines[w];
     int32_t n = 0;
-    for (int32_t s = 0; s < p->nstages; s++)
-        for (int32_t k = 0; k < p->stages[s].ndev; k++) t->seen_dev[n++] = p->stages[s].dev[k];
+    for (int32_t s = 0; s < pipeline->nstages; s++)
+        for (int32_t k = 0; k < pipeline->stages[s].ndev; k++)
+            t->seen_dev[n++] = pipeline->stages[s].dev[k];
     for (int32_t i = 0; i < n && n <= MANY_DEVICES; i++)
         for (int32_t k = 0; k < n; k++)
             if (!path_is_well(t, t->seen_dev[i], t->seen_dev[k])) return true;
@@ -204,12 +205,12 @@ static void lend_rates(training *t, int32_t from, int32_t to)
 /* Worker w, its devices at t->rate, on links as they are now. */
 static uint64_t key_of(const training *t, int32_t w)
 {
-    const luo_pipeline *p = &t->plan->pipelines[w];
+    const luo_pipeline *pipeline = &t->plan->pipelines[w];
     uint64_t h = luo_hash_bytes(LUO_HASH_EMPTY, &t->links, sizeof t->links);
     h = luo_hash_bytes(h, &w, sizeof w);
-    for (int32_t s = 0; s < p->nstages; s++)
-        for (int32_t k = 0; k < p->stages[s].ndev; k++)
-            h = luo_hash_bytes(h, &t->rate[p->stages[s].dev[k]], sizeof *t->rate);
+    for (int32_t s = 0; s < pipeline->nstages; s++)
+        for (int32_t k = 0; k < pipeline->stages[s].ndev; k++)
+            h = luo_hash_bytes(h, &t->rate[pipeline->stages[s].dev[k]], sizeof *t->rate);
     return h;
 }
 

@@ -36,19 +36,19 @@ luo_status luo_clicks_order(luo_arena *scratch, luo_clicks *clicks, luo_err *err
 }
 
 /* Of keys that were drawn, which are below vocab. */
-static luo_status number(luo_arena *arena, luo_clicks *c, int64_t vocab, luo_err *err)
+static luo_status number(luo_arena *arena, luo_clicks *clicks, int64_t vocab, luo_err *err)
 {
-    const int64_t n = (int64_t)c->samples * c->slots;
+    const int64_t n = (int64_t)clicks->samples * clicks->slots;
     int32_t *of_key = LUO_NEW_N(arena, int32_t, vocab);
-    c->key = LUO_NEW_N(arena, uint64_t, n < vocab ? n : vocab);
-    if (!of_key || !c->key) return luo_err_nomem(err);
-    for (int64_t i = 0; i < n; i++) of_key[c->embed[i]] = 1;
+    clicks->key = LUO_NEW_N(arena, uint64_t, n < vocab ? n : vocab);
+    if (!of_key || !clicks->key) return luo_err_nomem(err);
+    for (int64_t i = 0; i < n; i++) of_key[clicks->embed[i]] = 1;
     for (int64_t key = 0; key < vocab; key++) {
         if (!of_key[key]) continue;
-        of_key[key] = c->embeds;
-        c->key[c->embeds++] = (uint64_t)key;
+        of_key[key] = clicks->embeds;
+        clicks->key[clicks->embeds++] = (uint64_t)key;
     }
-    for (int64_t i = 0; i < n; i++) c->embed[i] = of_key[c->embed[i]];
+    for (int64_t i = 0; i < n; i++) clicks->embed[i] = of_key[clicks->embed[i]];
     return LUO_OK;
 }
 
@@ -71,17 +71,17 @@ static int32_t key_of(const luo_clicks_spec *spec, const luo_zipf *zipf, uint64_
 luo_status luo_clicks_draw(luo_arena *arena, const luo_clicks_spec *spec, uint64_t seed,
                            luo_clicks *out, luo_err *err)
 {
-    luo_clicks c = {
+    luo_clicks clicks = {
         .samples = (int32_t)spec->samples, .slots = (int32_t)spec->slots, .synthetic = true};
     luo_zipf zipf;
-    c.embed = LUO_NEW_N(arena, int32_t, spec->samples * spec->slots);
-    if (!c.embed) return luo_err_nomem(err);
+    clicks.embed = LUO_NEW_N(arena, int32_t, spec->samples * spec->slots);
+    if (!clicks.embed) return luo_err_nomem(err);
     LUO_TRY(luo_zipf_make(arena, spec->theta, spec->vocab / spec->slots, &zipf, err));
     for (int64_t i = 0; i < spec->samples; i++)
         for (int64_t s = 0; s < spec->slots; s++)
-            c.embed[i * spec->slots + s] = key_of(spec, &zipf, seed, (uint64_t)i, s);
-    LUO_TRY(number(arena, &c, spec->vocab, err));
-    *out = c;
+            clicks.embed[i * spec->slots + s] = key_of(spec, &zipf, seed, (uint64_t)i, s);
+    LUO_TRY(number(arena, &clicks, spec->vocab, err));
+    *out = clicks;
     return LUO_OK;
 }
 

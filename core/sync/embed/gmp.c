@@ -32,17 +32,17 @@ double *luo_gmp_costs(luo_arena *arena, int32_t parts, int32_t per_node, double 
 
 /* ---- start ---- */
 
-static luo_status check_opts(const luo_bigraph *graph, const luo_gmp_opts *o, luo_err *err)
+static luo_status check_opts(const luo_bigraph *graph, const luo_gmp_opts *opts, luo_err *err)
 {
-    if (o->parts < 1 || o->parts > LUO_GMP_PARTS || !(o->batch >= 1) || o->rounds < 0 || !o->cm ||
-        o->start >= LUO_GMP_STARTS)
+    if (opts->parts < 1 || opts->parts > LUO_GMP_PARTS || !(opts->batch >= 1) || opts->rounds < 0 ||
+        !opts->cm || opts->start >= LUO_GMP_STARTS)
         return luo_err_set(err, LUO_EBUG, "%d parts, batches of %g and %d rounds are asked for.",
-                           o->parts, o->batch, o->rounds);
+                           opts->parts, opts->batch, opts->rounds);
     if (graph->samples < 1)
         return luo_err_set(err, LUO_EINPUT, "there is no sample; one or more are expected.");
-    if (o->parts > graph->samples)
+    if (opts->parts > graph->samples)
         return luo_err_set(err, LUO_EINPUT,
-                           "%d parts for %d sample%s; at most one part per sample.", o->parts,
+                           "%d parts for %d sample%s; at most one part per sample.", opts->parts,
                            graph->samples, graph->samples == 1 ? "" : "s");
     return LUO_OK;
 }
@@ -105,26 +105,26 @@ static double soft_of(const luo_gmp *gmp, int64_t k)
     return gmp->soft[k < gmp->nsoft ? k : gmp->nsoft - 1];
 }
 
-static int32_t drawn(const luo_gmp_opts *o, uint64_t what, int32_t i)
+static int32_t drawn(const luo_gmp_opts *opts, uint64_t what, int32_t i)
 {
-    return (int32_t)(luo_draw_u(o->seed, what, (uint64_t)i) * o->parts);
+    return (int32_t)(luo_draw_u(opts->seed, what, (uint64_t)i) * opts->parts);
 }
 
 static void put_all(luo_gmp *gmp)
 {
-    const luo_gmp_opts *o = &gmp->opts;
+    const luo_gmp_opts *opts = &gmp->opts;
     for (int32_t i = 0; i < gmp->graph->samples; i++) {
-        const int32_t p = o->start == LUO_GMP_RANDOM ? drawn(o, 0, i) : i % o->parts;
+        const int32_t p = opts->start == LUO_GMP_RANDOM ? drawn(opts, 0, i) : i % opts->parts;
         gmp->sample_part[i] = p;
         gmp->samples_of[p]++;
         for (int64_t k = gmp->graph->first[i]; k < gmp->graph->first[i + 1]; k++) {
             const size_t e = (size_t)gmp->graph->embed[k];
-            gmp->count[e * (size_t)o->parts + (size_t)p]++;
+            gmp->count[e * (size_t)opts->parts + (size_t)p]++;
             gmp->degree[e]++;
         }
     }
     for (int32_t e = 0; e < gmp->graph->embeds; e++) {
-        const int32_t p = o->start == LUO_GMP_MODULO ? e % o->parts : drawn(o, 1, e);
+        const int32_t p = opts->start == LUO_GMP_MODULO ? e % opts->parts : drawn(opts, 1, e);
         gmp->embed_home[e] = p;
         gmp->embeds_of[p]++;
     }

@@ -43,12 +43,12 @@ luo_het_bytes luo_het_bytes_of(const luo_het_traffic *traffic, int64_t floats)
                            .meta = 16 * (double)traffic->asked};
 }
 
-static luo_status check_opts(const luo_het_opts *o, luo_err *err)
+static luo_status check_opts(const luo_het_opts *opts, luo_err *err)
 {
-    if (o->rows < 0 || o->rows > LUO_HET_ROWS || o->policy >= LUO_HET_POLICIES)
+    if (opts->rows < 0 || opts->rows > LUO_HET_ROWS || opts->policy >= LUO_HET_POLICIES)
         return luo_err_set(err, LUO_EBUG, "a cache of %lld rows under policy %d is asked for.",
-                           (long long)o->rows, (int)o->policy);
-    if (o->pull_bound < 0 || o->push_bound < 0 || o->width < 0 || !o->link.exchange)
+                           (long long)opts->rows, (int)opts->policy);
+    if (opts->pull_bound < 0 || opts->push_bound < 0 || opts->width < 0 || !opts->link.exchange)
         return luo_err_set(err, LUO_EBUG, "a cache has bounds of at least 0 and a link.");
     return LUO_OK;
 }
@@ -165,26 +165,26 @@ static void push_row(luo_het *het, int32_t at, pushes *out)
 
 static luo_het_message message_of(const luo_het *het, const pushes *out)
 {
-    luo_het_message m = {.width = het->opts.width, .ask.bound = het->opts.pull_bound};
-    m.push.n = out->n;
-    m.push.keys = out->keys;
-    m.push.counts = out->counts;
-    m.push.grads = out->grads;
-    return m;
+    luo_het_message message = {.width = het->opts.width, .ask.bound = het->opts.pull_bound};
+    message.push.n = out->n;
+    message.push.keys = out->keys;
+    message.push.counts = out->counts;
+    message.push.grads = out->grads;
+    return message;
 }
 
-static luo_status send(luo_het *het, const luo_het_message *m, luo_err *err)
+static luo_status send(luo_het *het, const luo_het_message *message, luo_err *err)
 {
-    if (m->push.n == 0 && m->ask.n == 0) return LUO_OK;
-    het->traffic.pushed += m->push.n;
-    het->traffic.asked += m->ask.n;
-    return het->opts.link.exchange(het->opts.link.ctx, m, err);
+    if (message->push.n == 0 && message->ask.n == 0) return LUO_OK;
+    het->traffic.pushed += message->push.n;
+    het->traffic.asked += message->ask.n;
+    return het->opts.link.exchange(het->opts.link.ctx, message, err);
 }
 
 static luo_status send_pushes(luo_het *het, const pushes *out, luo_err *err)
 {
-    const luo_het_message m = message_of(het, out);
-    return send(het, &m, err);
+    const luo_het_message message = message_of(het, out);
+    return send(het, &message, err);
 }
 
 /* ---- lookup ---- */

@@ -38,19 +38,20 @@ luo_het_wire luo_het_wire_plain(int64_t floats)
 /* ---- what travels ---- */
 
 /* The store, and on the way there and back every row is charged to two NICs. */
-static luo_status exchange(void *ctx, const luo_het_message *m, luo_err *err)
+static luo_status exchange(void *ctx, const luo_het_message *message, luo_err *err)
 {
     loop *l = ctx;
     const luo_het_wire *wire = &l->o->wire;
     const uint64_t servers = (uint64_t)l->o->servers;
     nic *mine = &l->nic[l->o->servers + l->now];
-    LUO_TRY(luo_het_store_exchange(&l->store, m, err));
-    for (int32_t i = 0; i < m->push.n; i++) l->nic[m->push.keys[i] % servers].in += wire->push;
-    mine->out += m->push.n * wire->push + m->ask.n * wire->meta;
-    for (int32_t i = 0; i < m->ask.n; i++) {
-        nic *server = &l->nic[m->ask.keys[i] % servers];
+    LUO_TRY(luo_het_store_exchange(&l->store, message, err));
+    for (int32_t i = 0; i < message->push.n; i++)
+        l->nic[message->push.keys[i] % servers].in += wire->push;
+    mine->out += message->push.n * wire->push + message->ask.n * wire->meta;
+    for (int32_t i = 0; i < message->ask.n; i++) {
+        nic *server = &l->nic[message->ask.keys[i] % servers];
         server->in += wire->meta;
-        if (!m->ask.given[i]) continue;
+        if (!message->ask.given[i]) continue;
         server->out += wire->pull;
         mine->in += wire->pull;
     }
@@ -82,8 +83,8 @@ static int64_t *total_of(loop *l, uint64_t key)
 
 static luo_status note_missed(loop *l, const uint64_t *keys, luo_err *err)
 {
-    const luo_het_opts *c = &l->o->cache;
-    const double most = (double)c->pull_bound + (l->o->workers - 1) * (double)c->push_bound;
+    const luo_het_opts *opts = &l->o->cache;
+    const double most = (double)opts->pull_bound + (l->o->workers - 1) * (double)opts->push_bound;
     for (int32_t i = 0; i < l->o->keys; i++) {
         const int64_t *total = total_of(l, keys[i]);
         if (!total) return luo_err_nomem(err);
@@ -193,8 +194,8 @@ static luo_status finish(loop *l, luo_err *err)
     luo_het_loop *sum = l->sum;
     int64_t versions = 0, flushed = 0;
     for (int32_t w = 0; w < l->o->workers; w++) {
-        const luo_het_traffic t = luo_het_counted(l->worker[w]);
-        add_traffic(&sum->traffic, &t);
+        const luo_het_traffic traffic = luo_het_counted(l->worker[w]);
+        add_traffic(&sum->traffic, &traffic);
         l->now = w;
         LUO_TRY(luo_het_flush(l->worker[w], err));
         flushed += luo_het_counted(l->worker[w]).flushed;

@@ -39,30 +39,30 @@ static int64_t row_of(const luo_het_store *store, uint64_t key)
     return luo_map_get(&store->row, key, -1);
 }
 
-static luo_status push(luo_het_store *store, const luo_het_message *m, luo_err *err)
+static luo_status push(luo_het_store *store, const luo_het_message *message, luo_err *err)
 {
     const size_t width = (size_t)store->width;
-    for (int32_t i = 0; i < m->push.n; i++) {
-        const int64_t row = row_made(store, m->push.keys[i]);
+    for (int32_t i = 0; i < message->push.n; i++) {
+        const int64_t row = row_made(store, message->push.keys[i]);
         if (row < 0) return luo_err_nomem(err);
-        store->versions[row] += m->push.counts[i];
+        store->versions[row] += message->push.counts[i];
         for (size_t k = 0; k < width; k++)
-            store->values[(size_t)row * width + k] += m->push.grads[(size_t)i * width + k];
+            store->values[(size_t)row * width + k] += message->push.grads[(size_t)i * width + k];
     }
     return LUO_OK;
 }
 
-static void answer(const luo_het_store *store, const luo_het_message *m)
+static void answer(const luo_het_store *store, const luo_het_message *message)
 {
     const size_t width = (size_t)store->width;
-    for (int32_t i = 0; i < m->ask.n; i++) {
-        const int64_t row = row_of(store, m->ask.keys[i]);
-        const int64_t version = row < 0 ? 0 : store->versions[row], has = m->ask.versions[i];
-        m->ask.given[i] = has < 0 || version - has > m->ask.bound;
-        if (!m->ask.given[i]) continue;
-        m->ask.versions[i] = version;
+    for (int32_t i = 0; i < message->ask.n; i++) {
+        const int64_t row = row_of(store, message->ask.keys[i]);
+        const int64_t version = row < 0 ? 0 : store->versions[row], has = message->ask.versions[i];
+        message->ask.given[i] = has < 0 || version - has > message->ask.bound;
+        if (!message->ask.given[i]) continue;
+        message->ask.versions[i] = version;
         for (size_t k = 0; k < width; k++)
-            m->ask.values[(size_t)i * width + k] =
+            message->ask.values[(size_t)i * width + k] =
                 row < 0 ? 0 : store->values[(size_t)row * width + k];
     }
 }

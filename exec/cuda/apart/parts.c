@@ -14,22 +14,22 @@ struct gpu_sums {
 /* ---- binding ---- */
 
 /* Pre: the update's chunks are cut: one place a chunk. */
-luo_status gpu_bind_parts(gpu_binder *b)
+luo_status gpu_bind_parts(gpu_binder *binder)
 {
-    luo_job *j = b->job;
-    const luo_bound *bound = &j->bound;
-    int64_t *at = LUO_NEW_N(b->tmp, int64_t, j->nsum), *next = at;
-    if (!at) return luo_err_nomem(b->err);
-    int64_t *counts = at + j->nupdate;
+    luo_job *job = binder->job;
+    const luo_bound *bound = &job->bound;
+    int64_t *at = LUO_NEW_N(binder->tmp, int64_t, job->nsum), *next = at;
+    if (!at) return luo_err_nomem(binder->err);
+    int64_t *counts = at + job->nupdate;
     for (int32_t i = 0; i < bound->npairs; i++) {
-        const luo_bound_pair *p = &bound->pair[i];
-        const int64_t sum = bound->sums.at[p->piece - bound->piece];
-        int64_t **to = p->piece->param->counted ? &counts : &next;
-        for (int32_t k = 0; k < p->ncells; k++)
-            for (int64_t c = 0; c < p->cells[k].n; c += GPU_CHUNK)
-                *(*to)++ = sum + p->cells[k].state + c;
+        const luo_bound_pair *pair = &bound->pair[i];
+        const int64_t sum = bound->sums.at[pair->piece - bound->piece];
+        int64_t **to = pair->piece->param->counted ? &counts : &next;
+        for (int32_t k = 0; k < pair->ncells; k++)
+            for (int64_t c = 0; c < pair->cells[k].n; c += GPU_CHUNK)
+                *(*to)++ = sum + pair->cells[k].state + c;
     }
-    return gpu_binder_put(b, at, j->nsum * (int64_t)sizeof *at, (const void **)&j->sum_at);
+    return gpu_binder_put(binder, at, job->nsum * (int64_t)sizeof *at, (const void **)&job->sum_at);
 }
 
 /* ---- begin ---- */
@@ -51,55 +51,59 @@ static luo_status make_room(struct gpu_sums *sums, const luo_sums *of, luo_err *
     return LUO_OK;
 }
 
-static luo_status open_sums(luo_exec *x, const luo_job *j, luo_err *err)
+static luo_status open_sums(luo_exec *exec, const luo_job *job, luo_err *err)
 {
-    if (!x->sums && !(x->sums = LUO_NEW(x->arena, struct gpu_sums))) return luo_err_nomem(err);
-    if (!x->sums->arena && !(x->sums->arena = luo_arena_new(1 << 16))) return luo_err_nomem(err);
-    return make_room(x->sums, &j->bound.sums, err);
+    if (!exec->sums && !(exec->sums = LUO_NEW(exec->arena, struct gpu_sums)))
+        return luo_err_nomem(err);
+    if (!exec->sums->arena && !(exec->sums->arena = luo_arena_new(1 << 16)))
+        return luo_err_nomem(err);
+    return make_room(exec->sums, &job->bound.sums, err);
 }
 
-luo_status gpu_begin_part(luo_job *j, const luo_step_part *part, luo_err *err)
+luo_status gpu_begin_part(luo_job *job, const luo_step_part *part, luo_err *err)
 {
     static const luo_sums none = {0};
-    luo_exec *x = j->x;
+    luo_exec *exec = job->x;
     if (part->n < 2) return LUO_OK;
-    if (part->index == 0) return open_sums(x, j, err);
-    return luo_sums_check(x->sums ? &x->sums->of : &none, &j->bound.sums, x->device, err);
+    if (part->index == 0) return open_sums(exec, job, err);
+    return luo_sums_check(exec->sums ? &exec->sums->of : &none, &job->bound.sums, exec->device,
+                          err);
 }
 
-int64_t gpu_sum_bytes(const luo_exec *x)
+int64_t gpu_sum_bytes(const luo_exec *exec)
 {
-    return x->sums ? x->sums->bytes : 0;
+    return exec->sums ? exec->sums->bytes : 0;
 }
 
-void gpu_free_sums(luo_exec *x)
+void gpu_free_sums(luo_exec *exec)
 {
-    if (!x->sums) return;
-    gpu_free(x->sums->at);
-    if (x->sums->arena) luo_arena_free(x->sums->arena);
+    if (!exec->sums) return;
+    gpu_free(exec->sums->at);
+    if (exec->sums->arena) luo_arena_free(exec->sums->arena);
 }
 
 /* ---- sums ---- */
 
-static luo_status sum(luo_rank *r, gpu_sum_way way, const float *squares)
+static luo_status sum(luo_rank *rank, gpu_sum_way way, const float *squares)
 {
-    const luo_job *j = r->job;
-    return gpu_check(&r->err,
-                     gpu_sum_gradients(r->x->stream[LUO_STREAM_COMPUTE], j->nsum,
-                                       j->update_chunk, j->sum_at, r->x->sums->at, j->grad_type,
-                                       way, squares, gpu_batch_numbers(j), j->device_answer),
+    const luo_job *job = rank->job;
+    return gpu_check(&rank->err,
+                     gpu_sum_gradients(rank->x->stream[LUO_STREAM_COMPUTE], job->nsum,
+                                       job->update_chunk, job->sum_at, rank->x->sums->at,
+                                       job->grad_type, way, squares, gpu_batch_numbers(job),
+                                       job->device_answer),
                      "the gradients of a part of a step");
 }
 
-luo_status gpu_keep_gradients(luo_rank *r, const float *squares)
+luo_status gpu_keep_gradients(luo_rank *rank, const float *squares)
 {
-    return sum(r, r->order->part.index == 0 ? GPU_SUM_FIRST : GPU_SUM_MORE, squares);
+    return sum(rank, rank->order->part.index == 0 ? GPU_SUM_FIRST : GPU_SUM_MORE, squares);
 }
 
-luo_status gpu_take_gradients(luo_rank *r)
+luo_status gpu_take_gradients(luo_rank *rank)
 {
-    const luo_step_part *part = &r->order->part;
-    if (part->index == 0 || !luo_step_part_is_last(part) || r->summed) return LUO_OK;
-    r->summed = true;
-    return sum(r, GPU_SUM_TAKE, NULL);
+    const luo_step_part *part = &rank->order->part;
+    if (part->index == 0 || !luo_step_part_is_last(part) || rank->summed) return LUO_OK;
+    rank->summed = true;
+    return sum(rank, GPU_SUM_TAKE, NULL);
 }

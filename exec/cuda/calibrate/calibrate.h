@@ -34,32 +34,33 @@ typedef luo_status (*gpu_bench_fn)(gpu_bench *b, void *what, int64_t turn);
 /* Five runs to warm up; then as many as fill a millisecond, 64 at most, are captured in one graph,
  * as steps run, so that no time of the host is between them; it is launched until 20 repetitions
  * and 0.2 s (with m->networks: once, for tests). Median of the time of one run, by events. */
-luo_status gpu_bench_time(gpu_bench *b, gpu_bench_fn run, void *what, double *seconds,
+luo_status gpu_bench_time(gpu_bench *bench, gpu_bench_fn run, void *what, double *seconds,
                           int32_t *samples);
 /* A graph of so many runs, one after the other. Owner: the caller. */
-luo_status gpu_bench_capture(gpu_bench *b, gpu_bench_fn run, void *what, int32_t times,
+luo_status gpu_bench_capture(gpu_bench *bench, gpu_bench_fn run, void *what, int32_t times,
                              cudaGraphExec_t *out);
 /* One row of op_times; `place` counts the rows of a kind: every fourth is held out. */
-void gpu_bench_row(gpu_bench *b, const char *op, gpu_type type, int64_t m, int64_t n, int64_t k,
+void gpu_bench_row(gpu_bench *bench, const char *op, gpu_type type, int64_t m, int64_t n, int64_t k,
                    double seconds, int32_t samples, int32_t place);
 /* A place of the slab for n bytes: the slab is used round and round. NULL: it is too small. */
-void *gpu_bench_place(const gpu_bench *b, int64_t turn, int64_t bytes);
+void *gpu_bench_place(const gpu_bench *bench, int64_t turn, int64_t bytes);
 /* The first place of n bytes is copied to all others that gpu_bench_time comes to. */
-luo_status gpu_bench_spread(gpu_bench *b, int64_t bytes);
+luo_status gpu_bench_spread(gpu_bench *bench, int64_t bytes);
 
 /* Fact `beside_bytes NAME`: what a rank keeps of the GPU beside its tensors (context, code of
  * kernels and libraries, communicators). Pre: nobody else uses the GPUs; `ranks` of this host have
  * a slab each and stand still. */
-luo_status gpu_measure_beside(gpu_bench *b, const char *name, int32_t ranks);
-luo_status gpu_measure_products(gpu_bench *b);
-luo_status gpu_measure_attention(gpu_bench *b);
-luo_status gpu_measure_streams(gpu_bench *b);
-luo_status gpu_measure_launches(gpu_bench *b);
-luo_status gpu_measure_copies(gpu_bench *b);
-luo_status gpu_measure_disk(gpu_bench *b);
-/* Facts `step_gpu_s NAME`, `step_kernels NAME`, `step_s NAME`. Pre: one rank; b holds no memory. */
-luo_status gpu_measure_steps(gpu_bench *b);
-luo_status gpu_measure_comm(gpu_bench *b);
+luo_status gpu_measure_beside(gpu_bench *bench, const char *name, int32_t ranks);
+luo_status gpu_measure_products(gpu_bench *bench);
+luo_status gpu_measure_attention(gpu_bench *bench);
+luo_status gpu_measure_streams(gpu_bench *bench);
+luo_status gpu_measure_launches(gpu_bench *bench);
+luo_status gpu_measure_copies(gpu_bench *bench);
+luo_status gpu_measure_disk(gpu_bench *bench);
+/* Facts `step_gpu_s NAME`, `step_kernels NAME`, `step_s NAME`. Pre: one rank; bench holds no
+ * memory. */
+luo_status gpu_measure_steps(gpu_bench *bench);
+luo_status gpu_measure_comm(gpu_bench *bench);
 
 extern const luo_measuring gpu_measuring;
 #endif

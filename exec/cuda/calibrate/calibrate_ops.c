@@ -20,27 +20,27 @@ static int64_t padded(int64_t bytes)
 
 enum { WEIGHTS_IN_1 = 50 }; /* weights are of size 1/50, activations of size 1 */
 
-static luo_status fill_product(gpu_bench *b, const product *p)
+static luo_status fill_product(gpu_bench *bench, const product *p)
 {
     const gpu_product *s = &p->shape;
-    char *A = gpu_bench_place(b, 0, p->bytes), *B = A + padded(s->m * s->k * gpu_elem(s->in));
-    LUO_TRY(gpu_fill_normal(A, s->in, s->m * s->k, 1, 1, b->err));
-    LUO_TRY(gpu_fill_normal(B, s->in, s->k * s->n, 1.0 / WEIGHTS_IN_1, 2, b->err));
-    return gpu_bench_spread(b, p->bytes);
+    char *A = gpu_bench_place(bench, 0, p->bytes), *B = A + padded(s->m * s->k * gpu_elem(s->in));
+    LUO_TRY(gpu_fill_normal(A, s->in, s->m * s->k, 1, 1, bench->err));
+    LUO_TRY(gpu_fill_normal(B, s->in, s->k * s->n, 1.0 / WEIGHTS_IN_1, 2, bench->err));
+    return gpu_bench_spread(bench, p->bytes);
 }
 
-static luo_status run_product(gpu_bench *b, void *what, int64_t turn)
+static luo_status run_product(gpu_bench *bench, void *what, int64_t turn)
 {
     const product *p = what;
     const int64_t e = gpu_elem(p->shape.in);
-    char *A = gpu_bench_place(b, turn, p->bytes);
+    char *A = gpu_bench_place(bench, turn, p->bytes);
     char *B = A + padded(p->shape.m * p->shape.k * e);
     char *C = B + padded(p->shape.k * p->shape.n * e);
-    return gpu_product_run(p->blas, p->plan, b->stream, A, B, NULL, NULL, C, b->err);
+    return gpu_product_run(p->blas, p->plan, bench->stream, A, B, NULL, NULL, C, bench->err);
 }
 
-static luo_status time_product(gpu_bench *b, gpu_blas *blas, gpu_type type, int64_t m, int64_t n,
-                               int64_t k, int32_t place)
+static luo_status time_product(gpu_bench *bench, gpu_blas *blas, gpu_type type, int64_t m,
+                               int64_t n, int64_t k, int32_t place)
 {
     const int64_t e = gpu_elem(type);
     double s = 0;
@@ -56,11 +56,11 @@ static luo_status time_product(gpu_bench *b, gpu_blas *blas, gpu_type type, int6
                            .in = type,
                            .out = type},
                  .bytes = padded(m * k * e) + padded(k * n * e) + padded(m * n * e)};
-    if (p.bytes > b->slab_bytes) return LUO_OK; /* a GPU of little memory has fewer rows */
-    LUO_TRY(gpu_product_find(blas, &p.shape, &p.plan, b->err));
-    LUO_TRY(fill_product(b, &p));
-    LUO_TRY(gpu_bench_time(b, run_product, &p, &s, &samples));
-    gpu_bench_row(b, "gemm", type, m, n, k, s, samples, place);
+    if (p.bytes > bench->slab_bytes) return LUO_OK; /* a GPU of little memory has fewer rows */
+    LUO_TRY(gpu_product_find(blas, &p.shape, &p.plan, bench->err));
+    LUO_TRY(fill_product(bench, &p));
+    LUO_TRY(gpu_bench_time(bench, run_product, &p, &s, &samples));
+    gpu_bench_row(bench, "gemm", type, m, n, k, s, samples, place);
     return LUO_OK;
 }
 
@@ -70,24 +70,24 @@ static const int64_t shapes[][2] = {{128, 1024},  {1024, 1024}, {4096, 1024}, {5
 static const int64_t rows[] = {16, 128, 1024, 4096, 16384};
 enum { SHAPES = sizeof shapes / sizeof *shapes, ROWS = sizeof rows / sizeof *rows };
 
-static luo_status products_of(gpu_bench *b, gpu_blas *blas, gpu_type type)
+static luo_status products_of(gpu_bench *bench, gpu_blas *blas, gpu_type type)
 {
     int32_t place = 0;
-    for (int i = 0; i < ROWS * SHAPES && place < b->m->networks; i++) {
-        if (b->m->quick && i % 4 != 1) continue;
+    for (int i = 0; i < ROWS * SHAPES && place < bench->m->networks; i++) {
+        if (bench->m->quick && i % 4 != 1) continue;
         const int64_t *s = shapes[i % SHAPES];
-        LUO_TRY(time_product(b, blas, type, rows[i / SHAPES], s[0], s[1], place++));
+        LUO_TRY(time_product(bench, blas, type, rows[i / SHAPES], s[0], s[1], place++));
     }
     return LUO_OK;
 }
 
-luo_status gpu_measure_products(gpu_bench *b)
+luo_status gpu_measure_products(gpu_bench *bench)
 {
     gpu_blas *blas;
-    LUO_TRY(gpu_blas_open(&blas, b->err));
+    LUO_TRY(gpu_blas_open(&blas, bench->err));
     luo_status st = LUO_OK;
-    if (b->facts.major >= 8) st = products_of(b, blas, GPU_BF16);
-    if (st == LUO_OK) st = products_of(b, blas, GPU_F32);
+    if (bench->facts.major >= 8) st = products_of(bench, blas, GPU_BF16);
+    if (st == LUO_OK) st = products_of(bench, blas, GPU_F32);
     gpu_blas_close(blas);
     return st;
 }
@@ -106,33 +106,34 @@ typedef struct attention {
 } attention;
 
 /* q, k, v, o and, backward, their gradients: 8 arrays, and the statistics. */
-static luo_status run_attention(gpu_bench *b, void *what, int64_t turn)
+static luo_status run_attention(gpu_bench *bench, void *what, int64_t turn)
 {
     const attention *a = what;
     const int64_t one = padded(a->t * a->heads.n * a->heads.d * gpu_elem(a->type));
-    char *at = gpu_bench_place(b, turn, a->bytes);
-    gpu_array x[8];
-    for (int i = 0; i < 8; i++) x[i] = (gpu_array){at + i * one, a->type};
+    char *at = gpu_bench_place(bench, turn, a->bytes);
+    gpu_array array[8];
+    for (int i = 0; i < 8; i++) array[i] = (gpu_array){at + i * one, a->type};
     float *stats = (float *)(void *)(at + 8 * one);
     const cudaError_t code =
-        a->backward ? gpu_attention_dx(b->stream, a->t, &a->heads, a->start_of, a->end_of, x[7],
-                                       x[3], stats, x[0], x[1], x[2], x[4], x[5], x[6], a->work)
-                    : gpu_attention(b->stream, a->t, &a->heads, a->start_of, a->end_of, x[0], x[1],
-                                    x[2], x[3], stats);
-    return gpu_check(b->err, code, "attention");
+        a->backward ? gpu_attention_dx(bench->stream, a->t, &a->heads, a->start_of, a->end_of,
+                                       array[7], array[3], stats, array[0], array[1], array[2],
+                                       array[4], array[5], array[6], a->work)
+                    : gpu_attention(bench->stream, a->t, &a->heads, a->start_of, a->end_of,
+                                    array[0], array[1], array[2], array[3], stats);
+    return gpu_check(bench->err, code, "attention");
 }
 
 /* Backward: o and the statistics are those of the forward pass. */
-static luo_status fill_attention(gpu_bench *b, const attention *a)
+static luo_status fill_attention(gpu_bench *bench, const attention *a)
 {
     const int64_t n = a->t * a->heads.n * a->heads.d, one = padded(n * gpu_elem(a->type));
     attention forward = *a;
     for (int i = 0; i < 8; i++)
-        LUO_TRY(gpu_fill_normal(b->slab + i * one, a->type, n, 1, (uint64_t)i + 1, b->err));
+        LUO_TRY(gpu_fill_normal(bench->slab + i * one, a->type, n, 1, (uint64_t)i + 1, bench->err));
     forward.backward = false;
-    if (a->backward) LUO_TRY(run_attention(b, &forward, 0));
-    LUO_TRY(gpu_check(b->err, cudaStreamSynchronize(b->stream), "attention"));
-    return gpu_bench_spread(b, a->bytes);
+    if (a->backward) LUO_TRY(run_attention(bench, &forward, 0));
+    LUO_TRY(gpu_check(bench->err, cudaStreamSynchronize(bench->stream), "attention"));
+    return gpu_bench_spread(bench, a->bytes);
 }
 
 /* On the device: of every token where its document begins and ends, then which keys a head reads.
@@ -150,13 +151,13 @@ static void free_tables(tables *t)
     gpu_free(t->device);
 }
 
-static luo_status make_tables(gpu_bench *b, tables *t)
+static luo_status make_tables(gpu_bench *bench, tables *t)
 {
     const size_t n = 2 * (size_t)t->most + OF_HEADS;
     void *device = NULL;
     t->host = calloc(n, sizeof *t->host);
-    if (!t->host) return luo_err_nomem(b->err);
-    LUO_TRY(gpu_alloc((int64_t)(n * sizeof *t->host), "tables of attention", &device, b->err));
+    if (!t->host) return luo_err_nomem(bench->err);
+    LUO_TRY(gpu_alloc((int64_t)(n * sizeof *t->host), "tables of attention", &device, bench->err));
     t->device = device;
     int32_t *heads = t->host + 2 * t->most;
     for (int32_t i = 0; i < HEADS; i++) heads[i] = heads[HEADS + i] = heads[2 * HEADS + i] = i;
@@ -165,7 +166,7 @@ static luo_status make_tables(gpu_bench *b, tables *t)
 }
 
 /* One document of so many tokens, heads with keys of their own. */
-static luo_status put_tables(gpu_bench *b, const tables *t, attention *a)
+static luo_status put_tables(gpu_bench *bench, const tables *t, attention *a)
 {
     const size_t bytes = (2 * (size_t)t->most + OF_HEADS) * sizeof *t->host;
     for (int64_t i = 0; i < a->t; i++) t->host[t->most + i] = (int32_t)a->t;
@@ -174,11 +175,11 @@ static luo_status put_tables(gpu_bench *b, const tables *t, attention *a)
     a->heads.kv_of = t->device + 2 * t->most;
     a->heads.heads_of = a->heads.kv_of + HEADS;
     a->heads.heads_of_first = a->heads.heads_of + HEADS;
-    return gpu_check(b->err, cudaMemcpy(t->device, t->host, bytes, cudaMemcpyHostToDevice),
+    return gpu_check(bench->err, cudaMemcpy(t->device, t->host, bytes, cudaMemcpyHostToDevice),
                      "copying tables");
 }
 
-static luo_status time_attention(gpu_bench *b, const tables *t, attention *a, int32_t place)
+static luo_status time_attention(gpu_bench *bench, const tables *t, attention *a, int32_t place)
 {
     const char *op = a->backward ? "attention_backward" : "attention_forward";
     const int64_t elem = gpu_elem(a->type);
@@ -186,16 +187,16 @@ static luo_status time_attention(gpu_bench *b, const tables *t, attention *a, in
     int32_t samples = 0;
     void *work = NULL;
     a->bytes = 8 * padded(a->t * HEADS * a->heads.d * elem) + padded(a->t * HEADS * 4);
-    if (a->bytes > b->slab_bytes) return LUO_OK;
-    LUO_TRY(put_tables(b, t, a));
+    if (a->bytes > bench->slab_bytes) return LUO_OK;
+    LUO_TRY(put_tables(bench, t, a));
     if (a->backward)
         LUO_TRY(gpu_alloc((int64_t)gpu_attention_dx_work(a->t, &a->heads, a->type), "attention",
-                          &work, b->err));
+                          &work, bench->err));
     a->work = work;
-    luo_status st = fill_attention(b, a);
-    if (st == LUO_OK) st = gpu_bench_time(b, run_attention, a, &s, &samples);
+    luo_status st = fill_attention(bench, a);
+    if (st == LUO_OK) st = gpu_bench_time(bench, run_attention, a, &s, &samples);
     gpu_free(work);
-    if (st == LUO_OK) gpu_bench_row(b, op, a->type, a->t, HEADS, a->heads.d, s, samples, place);
+    if (st == LUO_OK) gpu_bench_row(bench, op, a->type, a->t, HEADS, a->heads.d, s, samples, place);
     return st;
 }
 
@@ -203,31 +204,31 @@ static luo_status time_attention(gpu_bench *b, const tables *t, attention *a, in
 static const int64_t tokens[] = {128, 512, 1024, 2048, 4096, 8192, 16384, 32768};
 enum { TOKENS = sizeof tokens / sizeof *tokens, TOKENS_F32 = 4 };
 
-static luo_status attention_of(gpu_bench *b, const tables *t, gpu_type type, int64_t head_size)
+static luo_status attention_of(gpu_bench *bench, const tables *t, gpu_type type, int64_t head_size)
 {
     const int32_t most = type == GPU_BF16 ? TOKENS : TOKENS_F32;
     int32_t place = 0;
-    for (int32_t i = 0; i < most && place < b->m->networks; i++) {
-        if (b->m->quick && i % 3 != 1) continue;
+    for (int32_t i = 0; i < most && place < bench->m->networks; i++) {
+        if (bench->m->quick && i % 3 != 1) continue;
         for (int back = 0; back < 2; back++) {
             attention a = {.t = tokens[i],
                            .type = type,
                            .heads = {.n = HEADS, .g = HEADS, .d = head_size, .causal = true},
                            .backward = back};
-            LUO_TRY(time_attention(b, t, &a, place));
+            LUO_TRY(time_attention(bench, t, &a, place));
         }
         place++;
     }
     return LUO_OK;
 }
 
-luo_status gpu_measure_attention(gpu_bench *b)
+luo_status gpu_measure_attention(gpu_bench *bench)
 {
     tables t = {.most = tokens[TOKENS - 1]};
-    luo_status st = make_tables(b, &t);
-    if (st == LUO_OK && b->facts.major >= 8) st = attention_of(b, &t, GPU_BF16, 128);
-    if (st == LUO_OK && b->facts.major >= 8) st = attention_of(b, &t, GPU_BF16, 64);
-    if (st == LUO_OK) st = attention_of(b, &t, GPU_F32, 128);
+    luo_status st = make_tables(bench, &t);
+    if (st == LUO_OK && bench->facts.major >= 8) st = attention_of(bench, &t, GPU_BF16, 128);
+    if (st == LUO_OK && bench->facts.major >= 8) st = attention_of(bench, &t, GPU_BF16, 64);
+    if (st == LUO_OK) st = attention_of(bench, &t, GPU_F32, 128);
     free_tables(&t);
     return st;
 }
@@ -240,41 +241,41 @@ typedef struct streaming {
     int32_t arrays; /* 3: y = a + b; 2: copied */
 } streaming;
 
-static luo_status run_stream(gpu_bench *b, void *what, int64_t turn)
+static luo_status run_stream(gpu_bench *bench, void *what, int64_t turn)
 {
     const streaming *s = what;
     const int64_t one = padded(s->n * gpu_elem(s->type));
-    char *at = gpu_bench_place(b, turn, s->arrays * one);
+    char *at = gpu_bench_place(bench, turn, s->arrays * one);
     const gpu_array x[2] = {{at, s->type}, {at + one, s->type}};
     const gpu_array y = {at + (s->arrays - 1) * one, s->type};
-    const cudaError_t code =
-        s->arrays == 3 ? gpu_add(b->stream, s->n, 2, x, y) : gpu_convert(b->stream, s->n, x[0], y);
-    return gpu_check(b->err, code, "a streaming kernel");
+    const cudaError_t code = s->arrays == 3 ? gpu_add(bench->stream, s->n, 2, x, y)
+                                            : gpu_convert(bench->stream, s->n, x[0], y);
+    return gpu_check(bench->err, code, "a streaming kernel");
 }
 
-static luo_status time_stream(gpu_bench *b, streaming *s, int32_t place)
+static luo_status time_stream(gpu_bench *bench, streaming *s, int32_t place)
 {
     const int64_t bytes = s->arrays * s->n * gpu_elem(s->type);
     const int64_t all = s->arrays * padded(s->n * gpu_elem(s->type));
     double seconds = 0;
     int32_t samples = 0;
-    if (bytes + 1024 > b->slab_bytes) return LUO_OK;
-    LUO_TRY(gpu_fill_normal(b->slab, s->type, all / gpu_elem(s->type), 1, 1, b->err));
-    LUO_TRY(gpu_bench_spread(b, all));
-    LUO_TRY(gpu_bench_time(b, run_stream, s, &seconds, &samples));
-    gpu_bench_row(b, "stream", s->type, bytes, 1, 1, seconds, samples, place);
+    if (bytes + 1024 > bench->slab_bytes) return LUO_OK;
+    LUO_TRY(gpu_fill_normal(bench->slab, s->type, all / gpu_elem(s->type), 1, 1, bench->err));
+    LUO_TRY(gpu_bench_spread(bench, all));
+    LUO_TRY(gpu_bench_time(bench, run_stream, s, &seconds, &samples));
+    gpu_bench_row(bench, "stream", s->type, bytes, 1, 1, seconds, samples, place);
     return LUO_OK;
 }
 
-luo_status gpu_measure_streams(gpu_bench *b)
+luo_status gpu_measure_streams(gpu_bench *bench)
 {
     int32_t place = 0;
-    for (int64_t bytes = 1 << 16; bytes <= 1 << 30 && place < b->m->networks; bytes *= 4)
+    for (int64_t bytes = 1 << 16; bytes <= 1 << 30 && place < bench->m->networks; bytes *= 4)
         for (int i = 0; i < 4; i++) {
             const gpu_type type = i < 2 ? GPU_BF16 : GPU_F32;
             streaming s = {.n = bytes / gpu_elem(type), .type = type, .arrays = 2 + i % 2};
-            if (b->m->quick && i > 0) continue;
-            LUO_TRY(time_stream(b, &s, place++));
+            if (bench->m->quick && i > 0) continue;
+            LUO_TRY(time_stream(bench, &s, place++));
         }
     return LUO_OK;
 }

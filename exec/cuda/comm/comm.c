@@ -43,11 +43,11 @@ luo_status gpu_comms_mpi(luo_err *err, int code, const char *what)
     return luo_err_set(err, LUO_EBACKEND, "MPI failed in %s: %s.", what, text);
 }
 
-luo_status gpu_comms_agree(gpu_comms *c, luo_status mine, luo_err *err)
+luo_status gpu_comms_agree(gpu_comms *comms, luo_status mine, luo_err *err)
 {
     int bad = mine != LUO_OK, any = 0;
     const luo_status st =
-        gpu_comms_mpi(NULL, MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, c->mpi), "agreeing");
+        gpu_comms_mpi(NULL, MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, comms->mpi), "agreeing");
     if (mine != LUO_OK) return mine;
     if (st != LUO_OK) return luo_err_set(err, st, "MPI cannot agree.");
     if (!any) return LUO_OK;
@@ -56,30 +56,30 @@ luo_status gpu_comms_agree(gpu_comms *c, luo_status mine, luo_err *err)
 
 /* ---- calls beside an abort ---- */
 
-luo_status gpu_comms_lock(gpu_comms *c, luo_err *err)
+luo_status gpu_comms_lock(gpu_comms *comms, luo_err *err)
 {
-    pthread_mutex_lock(&c->lock);
-    if (!c->aborted) return LUO_OK;
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&comms->lock);
+    if (!comms->aborted) return LUO_OK;
+    pthread_mutex_unlock(&comms->lock);
     return luo_err_set(err, LUO_EPEER,
                        "the communicators of device %d were aborted; the processes have to start "
                        "again.",
-                       (int)c->device);
+                       (int)comms->device);
 }
 
-void gpu_comms_unlock(gpu_comms *c)
+void gpu_comms_unlock(gpu_comms *comms)
 {
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&comms->lock);
 }
 
-static luo_status look(gpu_comms *c, const ncclComm_t *comm, bool *goes_on, const char *what,
+static luo_status look(gpu_comms *comms, const ncclComm_t *comm, bool *goes_on, const char *what,
                        luo_err *err)
 {
     ncclResult_t state = ncclSuccess;
-    LUO_TRY(gpu_comms_lock(c, err));
+    LUO_TRY(gpu_comms_lock(comms, err));
     luo_status st = gpu_nccl(err, ncclCommGetAsyncError(*comm, &state), what);
     if (st == LUO_OK) st = gpu_nccl(err, state, what);
-    gpu_comms_unlock(c);
+    gpu_comms_unlock(comms);
     *goes_on = state == ncclInProgress;
     return st;
 }
@@ -96,11 +96,11 @@ static void pause_after(double waited_s)
     nanosleep(&(struct timespec){0, (long)(1e9 * fmin(most_s, waited_s / 8))}, NULL);
 }
 
-luo_status gpu_comm_settle(gpu_comms *c, const ncclComm_t *comm, double limit_s, const char *what,
-                           luo_err *err)
+luo_status gpu_comm_settle(gpu_comms *comms, const ncclComm_t *comm, double limit_s,
+                           const char *what, luo_err *err)
 {
     bool goes_on = false;
-    LUO_TRY(look(c, comm, &goes_on, what, err));
+    LUO_TRY(look(comms, comm, &goes_on, what, err));
     if (!goes_on) return LUO_OK;
     const double began = luo_clock_s();
     do {
@@ -110,45 +110,45 @@ luo_status gpu_comm_settle(gpu_comms *c, const ncclComm_t *comm, double limit_s,
                                "%s did not end within %.0f s; all its ranks have to take part.",
                                what, limit_s);
         pause_after(waited);
-        LUO_TRY(look(c, comm, &goes_on, what, err));
+        LUO_TRY(look(comms, comm, &goes_on, what, err));
     } while (goes_on);
     return LUO_OK;
 }
 
 /* ---- from the watchdog's thread ---- */
 
-static void say_broken(gpu_comms *c, const gpu_comm *g, ncclResult_t code)
+static void say_broken(gpu_comms *comms, const gpu_comm *comm, ncclResult_t code)
 {
-    luo_str s = {0};
-    luo_str_addf(&s, "%s in ", ncclGetErrorString(code));
-    if (g) {
-        luo_str_add(&s, "the communicator of devices ");
-        luo_devset_print(&s, g->spec.dev, g->spec.n);
+    luo_str text = {0};
+    luo_str_addf(&text, "%s in ", ncclGetErrorString(code));
+    if (comm) {
+        luo_str_add(&text, "the communicator of devices ");
+        luo_devset_print(&text, comm->spec.dev, comm->spec.n);
     } else {
-        luo_str_add(&s, "the communicator of all ranks");
+        luo_str_add(&text, "the communicator of all ranks");
     }
-    snprintf(c->broken, sizeof c->broken, "%s", luo_str_get(&s));
-    luo_str_free(&s);
+    snprintf(comms->broken, sizeof comms->broken, "%s", luo_str_get(&text));
+    luo_str_free(&text);
 }
 
-static bool is_broken(gpu_comms *c, const gpu_comm *g, ncclComm_t comm)
+static bool is_broken(gpu_comms *comms, const gpu_comm *g, ncclComm_t comm)
 {
     ncclResult_t state = ncclSuccess;
     if (!comm) return false;
     const ncclResult_t code = ncclCommGetAsyncError(comm, &state);
     if (code == ncclSuccess && (state == ncclSuccess || state == ncclInProgress)) return false;
-    say_broken(c, g, code == ncclSuccess ? state : code);
+    say_broken(comms, g, code == ncclSuccess ? state : code);
     return true;
 }
 
-const char *gpu_comms_broken(gpu_comms *c)
+const char *gpu_comms_broken(gpu_comms *comms)
 {
-    pthread_mutex_lock(&c->lock);
-    bool found = !c->aborted && is_broken(c, NULL, c->root);
-    for (int32_t i = 0; !found && !c->aborted && i < c->nmade; i++)
-        found = is_broken(c, c->made[i], c->made[i]->nccl);
-    pthread_mutex_unlock(&c->lock);
-    return found ? c->broken : NULL;
+    pthread_mutex_lock(&comms->lock);
+    bool found = !comms->aborted && is_broken(comms, NULL, comms->root);
+    for (int32_t i = 0; !found && !comms->aborted && i < comms->nmade; i++)
+        found = is_broken(comms, comms->made[i], comms->made[i]->nccl);
+    pthread_mutex_unlock(&comms->lock);
+    return found ? comms->broken : NULL;
 }
 
 static void *abort_one(void *comm)
@@ -157,81 +157,82 @@ static void *abort_one(void *comm)
     return NULL;
 }
 
-static void take_victim(gpu_comms *c, ncclComm_t *comm)
+static void take_victim(gpu_comms *comms, ncclComm_t *comm)
 {
-    if (*comm) c->victim[c->nvictims++].comm = *comm;
+    if (*comm) comms->victim[comms->nvictims++].comm = *comm;
     *comm = NULL;
 }
 
 /* Each by a thread of its own: an abort first tells the kernels to end, then waits until they and
  * all graphs that hold the communicator are gone. */
-static void begin_abort(struct gpu_victim *v)
+static void begin_abort(struct gpu_victim *victim)
 {
-    v->begun = v->begun || pthread_create(&v->thread, NULL, abort_one, v->comm) == 0;
+    victim->begun =
+        victim->begun || pthread_create(&victim->thread, NULL, abort_one, victim->comm) == 0;
 }
 
-void gpu_comms_abort(gpu_comms *c)
+void gpu_comms_abort(gpu_comms *comms)
 {
-    pthread_mutex_lock(&c->lock);
-    const bool first = !c->aborted;
-    c->aborted = true;
-    for (int32_t i = 0; i < c->nmade; i++) take_victim(c, &c->made[i]->nccl);
-    take_victim(c, &c->root);
-    for (int32_t i = 0; first && i < c->nvictims; i++) begin_abort(&c->victim[i]);
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&comms->lock);
+    const bool first = !comms->aborted;
+    comms->aborted = true;
+    for (int32_t i = 0; i < comms->nmade; i++) take_victim(comms, &comms->made[i]->nccl);
+    take_victim(comms, &comms->root);
+    for (int32_t i = 0; first && i < comms->nvictims; i++) begin_abort(&comms->victim[i]);
+    pthread_mutex_unlock(&comms->lock);
 }
 
 /* ---- the end ---- */
 
 /* What waits for a network or a peer that is gone may wait for ever. Then its thread, which knows
  * nothing but the communicator, goes on beside this process until that ends. */
-static void finish_aborts(gpu_comms *c)
+static void finish_aborts(gpu_comms *comms)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += GPU_COMM_ABORT_S;
-    for (int32_t i = 0; i < c->nvictims; i++) {
-        struct gpu_victim *v = &c->victim[i];
-        begin_abort(v);
-        if (v->begun && pthread_timedjoin_np(v->thread, NULL, &until) != 0)
-            (void)pthread_detach(v->thread);
+    for (int32_t i = 0; i < comms->nvictims; i++) {
+        struct gpu_victim *victim = &comms->victim[i];
+        begin_abort(victim);
+        if (victim->begun && pthread_timedjoin_np(victim->thread, NULL, &until) != 0)
+            (void)pthread_detach(victim->thread);
     }
-    c->nvictims = 0;
+    comms->nvictims = 0;
 }
 
-static luo_status finalize(gpu_comms *c, ncclComm_t comm)
+static luo_status finalize(gpu_comms *comms, ncclComm_t comm)
 {
     if (!comm) return LUO_OK;
-    LUO_TRY(gpu_comms_lock(c, NULL));
+    LUO_TRY(gpu_comms_lock(comms, NULL));
     const luo_status st = gpu_nccl(NULL, ncclCommFinalize(comm), "an end");
-    gpu_comms_unlock(c);
+    gpu_comms_unlock(comms);
     return st;
 }
 
-static luo_status end_all(gpu_comms *c)
+static luo_status end_all(gpu_comms *comms)
 {
-    for (int32_t i = 0; i < c->nmade; i++) LUO_TRY(finalize(c, c->made[i]->nccl));
-    for (int32_t i = 0; i < c->nmade; i++)
-        LUO_TRY(gpu_comm_settle(c, &c->made[i]->nccl, GPU_COMM_END_S, "an end", NULL));
-    LUO_TRY(finalize(c, c->root));
-    if (c->root) LUO_TRY(gpu_comm_settle(c, &c->root, GPU_COMM_END_S, "an end", NULL));
-    for (int32_t i = 0; i < c->nmade; i++) (void)ncclCommDestroy(c->made[i]->nccl);
-    if (c->root) (void)ncclCommDestroy(c->root);
-    c->nmade = 0;
-    c->root = NULL;
+    for (int32_t i = 0; i < comms->nmade; i++) LUO_TRY(finalize(comms, comms->made[i]->nccl));
+    for (int32_t i = 0; i < comms->nmade; i++)
+        LUO_TRY(gpu_comm_settle(comms, &comms->made[i]->nccl, GPU_COMM_END_S, "an end", NULL));
+    LUO_TRY(finalize(comms, comms->root));
+    if (comms->root) LUO_TRY(gpu_comm_settle(comms, &comms->root, GPU_COMM_END_S, "an end", NULL));
+    for (int32_t i = 0; i < comms->nmade; i++) (void)ncclCommDestroy(comms->made[i]->nccl);
+    if (comms->root) (void)ncclCommDestroy(comms->root);
+    comms->nmade = 0;
+    comms->root = NULL;
     return LUO_OK;
 }
 
-void gpu_comms_close(gpu_comms *c)
+void gpu_comms_close(gpu_comms *comms)
 {
-    if (!c) return;
-    if (c->failed || end_all(c) != LUO_OK) gpu_comms_abort(c);
-    finish_aborts(c);
-    free(c->of);
-    free(c->made);
-    free(c->victim);
-    pthread_mutex_destroy(&c->lock);
-    if (c->mpi != MPI_COMM_NULL) MPI_Comm_free(&c->mpi);
-    luo_arena_free(c->plans);
-    luo_arena_free(c->arena);
+    if (!comms) return;
+    if (comms->failed || end_all(comms) != LUO_OK) gpu_comms_abort(comms);
+    finish_aborts(comms);
+    free(comms->of);
+    free(comms->made);
+    free(comms->victim);
+    pthread_mutex_destroy(&comms->lock);
+    if (comms->mpi != MPI_COMM_NULL) MPI_Comm_free(&comms->mpi);
+    luo_arena_free(comms->plans);
+    luo_arena_free(comms->arena);
 }

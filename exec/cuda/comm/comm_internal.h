@@ -74,26 +74,26 @@ static inline ncclResult_t gpu_nccl_both(ncclResult_t a, ncclResult_t b)
 }
 /* Until *comm has done what it was asked for. Not under the lock. Errors: LUO_EPEER aborted;
  * LUO_ETIMEOUT after limit_s; those of gpu_nccl. */
-luo_status gpu_comm_settle(gpu_comms *c, const ncclComm_t *comm, double limit_s, const char *what,
-                           luo_err *err);
+luo_status gpu_comm_settle(gpu_comms *comms, const ncclComm_t *comm, double limit_s,
+                           const char *what, luo_err *err);
 /* Locks for calls of NCCL. Errors: LUO_EPEER aborted; it is not locked then. */
-luo_status gpu_comms_lock(gpu_comms *c, luo_err *err);
-void gpu_comms_unlock(gpu_comms *c);
+luo_status gpu_comms_lock(gpu_comms *comms, luo_err *err);
+void gpu_comms_unlock(gpu_comms *comms);
 luo_status gpu_comms_mpi(luo_err *err, int code, const char *what);
 /* Collective: LUO_OK if all bring LUO_OK; mine; LUO_ECANCELED if another rank brings an error. */
-luo_status gpu_comms_agree(gpu_comms *c, luo_status mine, luo_err *err);
+luo_status gpu_comms_agree(gpu_comms *comms, luo_status mine, luo_err *err);
 
 /* ---- comm_bind.c ---- */
 
-/* This rank's communicator for position `at` of c->plan; NULL: none. */
-gpu_comm *gpu_comms_planned(const gpu_comms *c, int32_t at);
+/* This rank's communicator for position `at` of comms->plan; NULL: none. */
+gpu_comm *gpu_comms_planned(const gpu_comms *comms, int32_t at);
 
 /* ---- comm_connect.c ---- */
 
 /* NCCL connects two ranks at the first message between them and keeps both hosts until then, and
  * hosts that wait for each other in the middle of a step may do so for ever. So every pair that
  * exchanges messages in the programs of plan exchanges a byte first. Collective. */
-luo_status gpu_comms_connect(gpu_comms *c, luo_err *err);
+luo_status gpu_comms_connect(gpu_comms *comms, luo_err *err);
 
 /* ---- comm_open.c ---- */
 

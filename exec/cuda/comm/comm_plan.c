@@ -6,11 +6,11 @@
 
 /* ---- keys ---- */
 
-void gpu_comm_spec_seal(gpu_comm_spec *s)
+void gpu_comm_spec_seal(gpu_comm_spec *spec)
 {
-    const int32_t head[4] = {(int32_t)s->kind, s->lane, s->nsenders, s->n};
-    s->hash = luo_hash_bytes(LUO_HASH_EMPTY, head, sizeof head);
-    s->hash = luo_hash_bytes(s->hash, s->dev, (size_t)s->n * sizeof *s->dev);
+    const int32_t head[4] = {(int32_t)spec->kind, spec->lane, spec->nsenders, spec->n};
+    spec->hash = luo_hash_bytes(LUO_HASH_EMPTY, head, sizeof head);
+    spec->hash = luo_hash_bytes(spec->hash, spec->dev, (size_t)spec->n * sizeof *spec->dev);
 }
 
 bool gpu_comm_spec_same(const gpu_comm_spec *a, const gpu_comm_spec *b)
@@ -20,10 +20,10 @@ bool gpu_comm_spec_same(const gpu_comm_spec *a, const gpu_comm_spec *b)
            memcmp(a->dev, b->dev, (size_t)a->n * sizeof *a->dev) == 0;
 }
 
-int32_t gpu_comm_spec_rank(const gpu_comm_spec *s, int32_t device)
+int32_t gpu_comm_spec_rank(const gpu_comm_spec *spec, int32_t device)
 {
-    for (int32_t i = 0; i < s->n; i++)
-        if (s->dev[i] == device) return i;
+    for (int32_t i = 0; i < spec->n; i++)
+        if (spec->dev[i] == device) return i;
     return -1;
 }
 
@@ -63,14 +63,14 @@ static void join(ends *e, int32_t i, int32_t k)
 static luo_status join_slot(ends *e, int32_t dev, int32_t lane, const luo_slot *slot)
 {
     for (int32_t i = 0; i < slot->nmessage; i++) {
-        const luo_program *p = luo_programs_find(e->set, slot->message[i].peer);
-        if (!p)
+        const luo_program *program = luo_programs_find(e->set, slot->message[i].peer);
+        if (!program)
             return luo_err_set(e->err, LUO_EINPUT,
                                "device %d has a message with device %d, which has no program; both "
                                "ends of a message need one.",
                                (int)e->set->at[dev].device, (int)slot->message[i].peer);
         join(e, dev * LUO_LANES + lane,
-             (int32_t)(p - e->set->at) * LUO_LANES + luo_program_lane_peer(lane));
+             (int32_t)(program - e->set->at) * LUO_LANES + luo_program_lane_peer(lane));
     }
     return LUO_OK;
 }
@@ -78,12 +78,12 @@ static luo_status join_slot(ends *e, int32_t dev, int32_t lane, const luo_slot *
 static luo_status join_all(ends *e)
 {
     for (int32_t d = 0; d < e->set->n; d++) {
-        const luo_program *p = &e->set->at[d];
-        const luo_role *role = &e->set->roles[p->role];
+        const luo_program *program = &e->set->at[d];
+        const luo_role *role = &e->set->roles[program->role];
         for (int32_t i = 0; i < role->ninstr; i++) {
             const luo_instr *in = &role->instr[i];
             if (in->kind == LUO_INSTR_P2P)
-                LUO_TRY(join_slot(e, d, luo_instr_lane(in), &p->slots[in->slot]));
+                LUO_TRY(join_slot(e, d, luo_instr_lane(in), &program->slots[in->slot]));
         }
     }
     return LUO_OK;
@@ -120,15 +120,15 @@ static void fill(ends *e, int32_t lane, int32_t **at)
     }
 }
 
-static luo_status check_apart(const ends *e, const gpu_comm_spec *s)
+static luo_status check_apart(const ends *e, const gpu_comm_spec *spec)
 {
-    for (int32_t i = 0, k = s->nsenders; i < s->nsenders && k < s->n;) {
-        if (s->dev[i] == s->dev[k])
+    for (int32_t i = 0, k = spec->nsenders; i < spec->nsenders && k < spec->n;) {
+        if (spec->dev[i] == spec->dev[k])
             return luo_err_set(e->err, LUO_EUNSUP,
                                "device %d sends and receives among the same stages of a pipeline; "
                                "NCCL needs a stage that does one of the two.",
-                               (int)s->dev[i]);
-        if (s->dev[i] < s->dev[k])
+                               (int)spec->dev[i]);
+        if (spec->dev[i] < spec->dev[k])
             i++;
         else
             k++;
@@ -169,13 +169,13 @@ static void take_groups(ends *e, int32_t *of_group)
         of_group[g] = -1;
         if (group->n < 2) continue;
         of_group[g] = e->n;
-        gpu_comm_spec *s = &e->at[e->n++];
-        *s = (gpu_comm_spec){.kind = GPU_COMM_GROUP,
-                             .lane = group->stream,
-                             .nsenders = group->n,
-                             .n = group->n,
-                             .dev = group->dev};
-        gpu_comm_spec_seal(s);
+        gpu_comm_spec *spec = &e->at[e->n++];
+        *spec = (gpu_comm_spec){.kind = GPU_COMM_GROUP,
+                                .lane = group->stream,
+                                .nsenders = group->n,
+                                .n = group->n,
+                                .dev = group->dev};
+        gpu_comm_spec_seal(spec);
     }
     e->groups = e->n;
 }
@@ -222,39 +222,40 @@ int32_t gpu_comm_plan_find(const gpu_comm_plan *plan, const luo_program *program
 
 /* ---- all that was ever made ---- */
 
-int32_t gpu_comm_book_find(const gpu_comm_book *b, const gpu_comm_spec *s)
+int32_t gpu_comm_book_find(const gpu_comm_book *book, const gpu_comm_spec *spec)
 {
-    for (int32_t i = 0; i < b->n; i++)
-        if (gpu_comm_spec_same(&b->at[i], s)) return i;
+    for (int32_t i = 0; i < book->n; i++)
+        if (gpu_comm_spec_same(&book->at[i], spec)) return i;
     return -1;
 }
 
-static luo_status make_room(gpu_comm_book *b, int32_t more, luo_err *err)
+static luo_status make_room(gpu_comm_book *book, int32_t more, luo_err *err)
 {
-    if (b->n + more <= b->cap) return LUO_OK;
-    const int32_t cap = 2 * b->cap > b->n + more ? 2 * b->cap : b->n + more;
-    gpu_comm_spec *at =
-        luo_arena_grow(b->arena, b->at, (size_t)b->cap * sizeof *at, (size_t)cap * sizeof *at);
+    if (book->n + more <= book->cap) return LUO_OK;
+    const int32_t cap = 2 * book->cap > book->n + more ? 2 * book->cap : book->n + more;
+    gpu_comm_spec *at = luo_arena_grow(book->arena, book->at, (size_t)book->cap * sizeof *at,
+                                       (size_t)cap * sizeof *at);
     if (!at) return luo_err_nomem(err);
-    b->at = at;
-    b->cap = cap;
+    book->at = at;
+    book->cap = cap;
     return LUO_OK;
 }
 
-luo_status gpu_comm_book_add(gpu_comm_book *b, int32_t n, const gpu_comm_spec *specs, luo_err *err)
+luo_status gpu_comm_book_add(gpu_comm_book *book, int32_t n, const gpu_comm_spec *specs,
+                             luo_err *err)
 {
-    const int32_t before = b->n;
-    LUO_TRY(make_room(b, n, err));
+    const int32_t before = book->n;
+    LUO_TRY(make_room(book, n, err));
     for (int32_t i = 0; i < n; i++) {
-        if (gpu_comm_book_find(b, &specs[i]) >= 0) continue;
-        int32_t *dev = LUO_NEW_N(b->arena, int32_t, specs[i].n);
+        if (gpu_comm_book_find(book, &specs[i]) >= 0) continue;
+        int32_t *dev = LUO_NEW_N(book->arena, int32_t, specs[i].n);
         if (!dev) {
-            b->n = before;
+            book->n = before;
             return luo_err_nomem(err);
         }
         memcpy(dev, specs[i].dev, (size_t)specs[i].n * sizeof *dev);
-        b->at[b->n] = specs[i];
-        b->at[b->n++].dev = dev;
+        book->at[book->n] = specs[i];
+        book->at[book->n++].dev = dev;
     }
     return LUO_OK;
 }

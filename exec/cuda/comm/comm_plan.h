@@ -37,9 +37,9 @@ typedef struct gpu_comm_spec { /* the key of a communicator */
 } gpu_comm_spec;
 
 bool gpu_comm_spec_same(const gpu_comm_spec *a, const gpu_comm_spec *b);
-void gpu_comm_spec_seal(gpu_comm_spec *s); /* sets the hash */
+void gpu_comm_spec_seal(gpu_comm_spec *spec); /* sets the hash */
 /* Rank of a device in the communicator; -1: it is not in it. Cost: O(n). */
-int32_t gpu_comm_spec_rank(const gpu_comm_spec *s, int32_t device);
+int32_t gpu_comm_spec_rank(const gpu_comm_spec *spec, int32_t device);
 
 typedef struct gpu_comm_plan { /* of one set of programs */
     const luo_programs *set;
@@ -68,10 +68,11 @@ typedef struct gpu_comm_book {
     int32_t n, cap;
     gpu_comm_spec *at;
 } gpu_comm_book;
-int32_t gpu_comm_book_find(const gpu_comm_book *b, const gpu_comm_spec *s); /* -1: none */
+int32_t gpu_comm_book_find(const gpu_comm_book *book, const gpu_comm_spec *spec); /* -1: none */
 /* Appends those of specs[0..n) that it lacks, in their order. Errors: LUO_ENOMEM; the book is then
  * as before. */
-luo_status gpu_comm_book_add(gpu_comm_book *b, int32_t n, const gpu_comm_spec *specs, luo_err *err);
+luo_status gpu_comm_book_add(gpu_comm_book *book, int32_t n, const gpu_comm_spec *specs,
+                             luo_err *err);
 
 /* Rounds in which specs[0..n) can be made: no device is in two of a round, and each comes as early
  * as those before it allow. round[i] of n; returns the number of rounds, -1: out of memory. */

@@ -17,10 +17,11 @@ typedef struct gpu_list {       /* being collected; {.arena, .scratch, .err} is 
 } gpu_list;
 
 /* The cells of one region of a piece: weight, m, v, each in row-major order. */
-/* From the slab of j to a packed run. Errors: LUO_EBUG j does not keep them; LUO_ENOMEM. */
-luo_status gpu_list_pack(gpu_list *c, const luo_job *j, int32_t piece, const luo_region *cells);
+/* From the slab of job to a packed run. Errors: LUO_EBUG job does not keep them; LUO_ENOMEM. */
+luo_status gpu_list_pack(gpu_list *list, const luo_job *job, int32_t piece,
+                         const luo_region *cells);
 /* From the slab of one job to that of another. */
-luo_status gpu_list_carry(gpu_list *c, const luo_job *from, const luo_job *to, int32_t piece,
+luo_status gpu_list_carry(gpu_list *list, const luo_job *from, const luo_job *to, int32_t piece,
                           const luo_region *cells);
 
 typedef struct gpu_slice {
@@ -40,11 +41,11 @@ typedef enum gpu_packed_way {
     GPU_PACKED_CARRY   /* slab to slab */
 } gpu_packed_way;
 /* most: elements of a slice. Pre: a list of gpu_list_pack for PACK and UNPACK, of gpu_list_carry
- * for CARRY. Errors: LUO_EOOM, LUO_EBACKEND, LUO_ENOMEM. Owner: gpu_packed_free; slices: c->arena.
- * Cost: O(segments). */
-luo_status gpu_packed_make(gpu_list *c, gpu_packed_way way, int64_t most, gpu_packed *out);
-void gpu_packed_free(gpu_packed *p);
+ * for CARRY. Errors: LUO_EOOM, LUO_EBACKEND, LUO_ENOMEM. Owner: gpu_packed_free; slices:
+ * list->arena. Cost: O(segments). */
+luo_status gpu_packed_make(gpu_list *list, gpu_packed_way way, int64_t most, gpu_packed *out);
+void gpu_packed_free(gpu_packed *packed);
 /* Enqueues the copy of slice k. */
-luo_status gpu_packed_copy(const gpu_packed *p, int32_t k, cudaStream_t stream, const void *in,
+luo_status gpu_packed_copy(const gpu_packed *packed, int32_t k, cudaStream_t stream, const void *in,
                            void *out, luo_err *err);
 #endif

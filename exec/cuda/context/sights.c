@@ -1,8 +1,8 @@
 #include "exec/cuda/context/sights.h"
 
-int64_t gpu_sights_values(const luo_block *b)
+int64_t gpu_sights_values(const luo_block *block)
 {
-    return 3 * (b->nq + b->nk);
+    return 3 * (block->nq + block->nk);
 }
 
 void gpu_sights_order(const luo_micro_batch *mb, int32_t *order, int32_t *room)
@@ -67,11 +67,12 @@ static void span(const side *a, const side *b, int64_t back, int64_t ahead, int3
     for (int64_t i = a->real; i < a->n; i++) lo[i] = hi[i] = b->real;
 }
 
-void gpu_sights_fill(const luo_micro_batch *mb, const int32_t *order, const luo_block *b,
+void gpu_sights_fill(const luo_micro_batch *mb, const int32_t *order, const luo_block *block,
                      bool causal, int64_t window, int32_t *out)
 {
-    int32_t *query = out, *key = out + 3 * b->nq;
-    const side q = pick(mb, order, b->q, b->nq, query), k = pick(mb, order, b->k, b->nk, key);
-    span(&q, &k, window - 1, causal ? 0 : -1, query + b->nq, query + 2 * b->nq);
-    span(&k, &q, causal ? 0 : -1, window - 1, key + b->nk, key + 2 * b->nk);
+    int32_t *query = out, *key = out + 3 * block->nq;
+    const side q = pick(mb, order, block->q, block->nq, query),
+               k = pick(mb, order, block->k, block->nk, key);
+    span(&q, &k, window - 1, causal ? 0 : -1, query + block->nq, query + 2 * block->nq);
+    span(&k, &q, causal ? 0 : -1, window - 1, key + block->nk, key + 2 * block->nk);
 }

@@ -11,40 +11,42 @@
 
 #include "exec/cuda/moe/trade_internal.h"
 
-static int32_t first_of_node(const luo_bound_trade *t)
+static int32_t first_of_node(const luo_bound_trade *trade)
 {
-    return t->rank - t->rank % t->per_node;
+    return trade->rank - trade->rank % trade->per_node;
 }
 
-static int64_t experts_of_node(const luo_bound_trade *t, int32_t node)
+static int64_t experts_of_node(const luo_bound_trade *trade, int32_t node)
 {
-    return t->expert[(node + 1) * t->per_node] - t->expert[node * t->per_node];
+    return trade->expert[(node + 1) * trade->per_node] - trade->expert[node * trade->per_node];
 }
 
-static int32_t own_node(const luo_bound_trade *t)
+static int32_t own_node(const luo_bound_trade *trade)
 {
-    return t->rank / t->per_node;
+    return trade->rank / trade->per_node;
 }
 
 /* ---- sizes ---- */
 
-int64_t gpu_led_room(const luo_bound_trade *t, bool arrives)
+int64_t gpu_led_room(const luo_bound_trade *trade, bool arrives)
 {
-    const int64_t all = t->expert[t->n];
-    if (!t->leads) return 0;
-    if (t->counts) return arrives ? t->n * experts_of_node(t, own_node(t)) : t->per_node * all;
-    return (arrives ? t->n : t->per_node) * (t->own / t->width);
+    const int64_t all = trade->expert[trade->n];
+    if (!trade->leads) return 0;
+    if (trade->counts)
+        return arrives ? trade->n * experts_of_node(trade, own_node(trade)) : trade->per_node * all;
+    return (arrives ? trade->n : trade->per_node) * (trade->own / trade->width);
 }
 
-int64_t gpu_led_counts(const luo_bound_trade *t)
+int64_t gpu_led_counts(const luo_bound_trade *trade)
 {
-    if (!t->leads) return 0;
-    return t->per_node * t->expert[t->n] + t->n * experts_of_node(t, own_node(t));
+    if (!trade->leads) return 0;
+    return trade->per_node * trade->expert[trade->n] +
+           trade->n * experts_of_node(trade, own_node(trade));
 }
 
-int64_t gpu_led_messages(const luo_bound_trade *t)
+int64_t gpu_led_messages(const luo_bound_trade *trade)
 {
-    return t->n * (experts_of_node(t, own_node(t)) + t->per_node + 2);
+    return trade->n * (experts_of_node(trade, own_node(trade)) + trade->per_node + 2);
 }
 
 /* ---- rows in the two runs ---- */
@@ -61,24 +63,27 @@ static int64_t rows_first(const trader *x, int32_t s, int64_t lo, int64_t hi)
 /* Of a sender for experts lo..hi-1, which are those of the node. */
 static int64_t rows_second(const trader *x, int32_t sender, int64_t lo, int64_t hi)
 {
-    const luo_bound_trade *t = x->t;
-    const int64_t here = experts_of_node(t, own_node(t)), zero = t->expert[first_of_node(t)];
+    const luo_bound_trade *trade = x->t;
+    const int64_t here = experts_of_node(trade, own_node(trade)),
+                  zero = trade->expert[first_of_node(trade)];
     int64_t rows = 0;
-    if (t->counts) return hi - lo;
-    const float *at = x->between + t->per_node * t->expert[t->n] + sender * here;
+    if (trade->counts) return hi - lo;
+    const float *at = x->between + trade->per_node * trade->expert[trade->n] + sender * here;
     for (int64_t e = lo; e < hi; e++) rows += (int64_t)at[e - zero];
     return rows;
 }
 
 bool gpu_led_fits(const trader *x)
 {
-    const luo_bound_trade *t = x->t;
-    const int64_t lo = t->expert[first_of_node(t)], hi = t->expert[first_of_node(t) + t->per_node];
+    const luo_bound_trade *trade = x->t;
+    const int64_t lo = trade->expert[first_of_node(trade)],
+                  hi = trade->expert[first_of_node(trade) + trade->per_node];
     int64_t first = 0, second = 0;
-    if (!t->leads) return true;
-    for (int32_t s = 0; s < t->per_node; s++) first += rows_first(x, s, 0, t->expert[t->n]);
-    for (int32_t s = 0; s < t->n; s++) second += rows_second(x, s, lo, hi);
-    return first <= gpu_led_room(t, false) && second <= gpu_led_room(t, true);
+    if (!trade->leads) return true;
+    for (int32_t s = 0; s < trade->per_node; s++)
+        first += rows_first(x, s, 0, trade->expert[trade->n]);
+    for (int32_t s = 0; s < trade->n; s++) second += rows_second(x, s, lo, hi);
+    return first <= gpu_led_room(trade, false) && second <= gpu_led_room(trade, true);
 }
 
 static char *second_run(const trader *x)
@@ -110,14 +115,14 @@ static int64_t all_home(const trader *x)
 /* Between homes and the first run. */
 static luo_status list_homes(trader *x, bool to_run)
 {
-    const luo_bound_trade *t = x->t;
+    const luo_bound_trade *trade = x->t;
     char *run = x->mid;
-    if (!t->leads) {
+    if (!trade->leads) {
         message_of(x, x->slot->message[0].peer, to_run, x->at_home, all_home(x));
         return LUO_OK;
     }
-    for (int32_t s = 0; s < t->per_node; s++) {
-        const int64_t rows = rows_first(x, s, 0, t->expert[t->n]);
+    for (int32_t s = 0; s < trade->per_node; s++) {
+        const int64_t rows = rows_first(x, s, 0, trade->expert[trade->n]);
         LUO_TRY(pass(x, s, to_run, x->at_home, run, rows));
         run = row_at(x, run, rows);
     }
@@ -127,9 +132,9 @@ static luo_status list_homes(trader *x, bool to_run)
 /* Of a device that does not lead: what each sender has for each expert here; of counts, for all. */
 static void list_there(trader *x, bool to_run)
 {
-    const luo_bound_trade *t = x->t;
-    for (int32_t s = 0; s < t->n; s++)
-        for (int64_t b = 0; b < blocks_of(x, t->rank); b++)
+    const luo_bound_trade *trade = x->t;
+    for (int32_t s = 0; s < trade->n; s++)
+        for (int64_t b = 0; b < blocks_of(x, trade->rank); b++)
             message_of(x, x->slot->message[0].peer, to_run,
                        row_at(x, x->at_there, place_there(x, s, b)), rows_there(x, s, b));
 }
@@ -137,17 +142,18 @@ static void list_there(trader *x, bool to_run)
 /* Between the second run and the experts. */
 static luo_status list_experts(trader *x, bool to_run)
 {
-    const luo_bound_trade *t = x->t;
+    const luo_bound_trade *trade = x->t;
     char *run = second_run(x);
-    if (!t->leads) {
+    if (!trade->leads) {
         list_there(x, to_run);
         return LUO_OK;
     }
-    for (int32_t s = 0; s < t->n; s++)
-        for (int32_t i = 0; i < t->per_node; i++) {
-            const int32_t r = first_of_node(t) + i;
+    for (int32_t s = 0; s < trade->n; s++)
+        for (int32_t i = 0; i < trade->per_node; i++) {
+            const int32_t r = first_of_node(trade) + i;
             for (int64_t b = 0; b < blocks_of(x, r); b++) {
-                const int64_t lo = t->expert[r] + b, hi = t->counts ? t->expert[r + 1] : lo + 1;
+                const int64_t lo = trade->expert[r] + b,
+                              hi = trade->counts ? trade->expert[r + 1] : lo + 1;
                 const int64_t rows = rows_second(x, s, lo, hi);
                 char *here = i == 0 ? row_at(x, x->at_there, place_there(x, s, b)) : NULL;
                 LUO_TRY(pass(x, i, to_run, here, run, rows));
@@ -161,13 +167,13 @@ static luo_status list_experts(trader *x, bool to_run)
  * ends. The first run has it of senders here for all nodes .. */
 static void list_first(trader *x)
 {
-    const luo_bound_trade *t = x->t;
+    const luo_bound_trade *trade = x->t;
     char *at = x->mid;
-    for (int32_t s = 0; s < t->per_node; s++)
-        for (int32_t node = 0; node < t->nodes; node++) {
-            const int64_t lo = t->expert[node * t->per_node];
-            const int64_t rows = rows_first(x, s, lo, lo + experts_of_node(t, node));
-            if (node != own_node(t)) message_of(x, x->group->dev[node], !t->back, at, rows);
+    for (int32_t s = 0; s < trade->per_node; s++)
+        for (int32_t node = 0; node < trade->nodes; node++) {
+            const int64_t lo = trade->expert[node * trade->per_node];
+            const int64_t rows = rows_first(x, s, lo, lo + experts_of_node(trade, node));
+            if (node != own_node(trade)) message_of(x, x->group->dev[node], !trade->back, at, rows);
             at = row_at(x, at, rows);
         }
 }
@@ -175,18 +181,19 @@ static void list_first(trader *x)
 /* .. the second one of all senders for this node; of those here it is copied. */
 static luo_status list_second(trader *x)
 {
-    const luo_bound_trade *t = x->t;
-    const int64_t lo = t->expert[first_of_node(t)], hi = lo + experts_of_node(t, own_node(t));
+    const luo_bound_trade *trade = x->t;
+    const int64_t lo = trade->expert[first_of_node(trade)],
+                  hi = lo + experts_of_node(trade, own_node(trade));
     char *first = x->mid, *at = second_run(x);
-    for (int32_t sender = 0; sender < t->n; sender++) {
-        const int32_t node = sender / t->per_node, s = sender % t->per_node;
+    for (int32_t sender = 0; sender < trade->n; sender++) {
+        const int32_t node = sender / trade->per_node, s = sender % trade->per_node;
         const int64_t rows = rows_second(x, sender, lo, hi);
-        if (node != own_node(t)) {
-            message_of(x, x->group->dev[node], t->back, at, rows);
+        if (node != own_node(trade)) {
+            message_of(x, x->group->dev[node], trade->back, at, rows);
         } else {
             char *here = row_at(x, first, rows_first(x, s, 0, lo));
-            LUO_TRY(t->back ? keep(x, at, here, rows) : keep(x, here, at, rows));
-            first = row_at(x, first, rows_first(x, s, 0, t->expert[t->n]));
+            LUO_TRY(trade->back ? keep(x, at, here, rows) : keep(x, here, at, rows));
+            first = row_at(x, first, rows_first(x, s, 0, trade->expert[trade->n]));
         }
         at = row_at(x, at, rows);
     }
@@ -195,11 +202,11 @@ static luo_status list_second(trader *x)
 
 luo_status gpu_list_led(trader *x)
 {
-    const luo_bound_trade *t = x->t;
-    const bool gathers = t->step == LUO_TRADE_GATHER;
-    if (t->step == LUO_TRADE_LEADERS) {
+    const luo_bound_trade *trade = x->t;
+    const bool gathers = trade->step == LUO_TRADE_GATHER;
+    if (trade->step == LUO_TRADE_LEADERS) {
         list_first(x);
         return list_second(x);
     }
-    return gathers == t->back ? list_experts(x, gathers) : list_homes(x, gathers);
+    return gathers == trade->back ? list_experts(x, gathers) : list_homes(x, gathers);
 }

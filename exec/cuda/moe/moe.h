@@ -52,52 +52,52 @@ struct gpu_moe { /* of a job */
 gpu_gate gpu_gate_of(const luo_gate *gate); /* open.c */
 
 /* open.c. NULL without experts. */
-luo_status gpu_moe_open(luo_job *j, luo_err *err);
-void gpu_moe_close(luo_job *j);
-luo_status gpu_moe_begin(luo_rank *r); /* of a step */
-luo_status gpu_moe_end(luo_rank *r);
-int64_t gpu_moe_bytes(const luo_job *j); /* of the device, beside the slab */
-double gpu_moe_loss(const luo_job *j);   /* Pre: the step has ended */
+luo_status gpu_moe_open(luo_job *job, luo_err *err);
+void gpu_moe_close(luo_job *job);
+luo_status gpu_moe_begin(luo_rank *rank); /* of a step */
+luo_status gpu_moe_end(luo_rank *rank);
+int64_t gpu_moe_bytes(const luo_job *job); /* of the device, beside the slab */
+double gpu_moe_loss(const luo_job *job);   /* Pre: the step has ended */
 
 /* counts.c */
 /* Behind an instruction on its stream: counts that it has made go to the host. */
-luo_status gpu_counts_made(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream);
+luo_status gpu_counts_made(luo_rank *rank, const gpu_op *op, int32_t task, cudaStream_t stream);
 /* Counts of a buffer; *between, NULL: not wanted. Waits for them. Errors: LUO_EPEER they are no
  * counts: communication was given up. */
-luo_status gpu_counts_at(luo_rank *r, int32_t buffer, int32_t task, const float **counts,
+luo_status gpu_counts_at(luo_rank *rank, int32_t buffer, int32_t task, const float **counts,
                          const float **between);
 
 /* trade.c */
-luo_status gpu_bind_trade(gpu_binder *b, gpu_op *op);
+luo_status gpu_bind_trade(gpu_binder *binder, gpu_op *op);
 /* Memory between the steps is one for all exchanges: the compute stream waits for the last. */
-luo_status gpu_trade_settle(luo_rank *r, const gpu_op *op);
-luo_status gpu_trade_send(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream);
-int64_t gpu_trade_blocks(const luo_bound_trade *t);   /* that arrive at experts here */
-int64_t gpu_trade_messages(const luo_bound_trade *t); /* of one exchange at most */
-int64_t gpu_trade_mid_bytes(const luo_bound_comm *c); /* 0: it goes in one step */
+luo_status gpu_trade_settle(luo_rank *rank, const gpu_op *op);
+luo_status gpu_trade_send(luo_rank *rank, const gpu_op *op, int32_t task, cudaStream_t stream);
+int64_t gpu_trade_blocks(const luo_bound_trade *trade);   /* that arrive at experts here */
+int64_t gpu_trade_messages(const luo_bound_trade *trade); /* of one exchange at most */
+int64_t gpu_trade_mid_bytes(const luo_bound_comm *comm);  /* 0: it goes in one step */
 /* Counts of what goes through here, in the middle of the way: by node of the senders of this node
  * for the experts of its place. */
-int64_t gpu_trade_between(const luo_bound_trade *t);
+int64_t gpu_trade_between(const luo_bound_trade *trade);
 
 /* experts.c */
-luo_status gpu_bind_places(gpu_binder *b, gpu_op *op);
-luo_status gpu_run_route(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_route_dx(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_pack(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_pack_dx(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_combine(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_combine_dx(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_token_gate(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_token_gate_dx(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_rows_activation(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_rows_activation_dx(luo_rank *r, const gpu_op *op, int32_t task);
+luo_status gpu_bind_places(gpu_binder *binder, gpu_op *op);
+luo_status gpu_run_route(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_route_dx(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_pack(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_pack_dx(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_combine(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_combine_dx(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_token_gate(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_token_gate_dx(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_rows_activation(luo_rank *rank, const gpu_op *op, int32_t task);
+luo_status gpu_run_rows_activation_dx(luo_rank *rank, const gpu_op *op, int32_t task);
 
 /* grouped.c */
 /* Rows of expert e here, from all that send some. */
-int64_t gpu_expert_rows(const luo_expert_rows *x, const float *counts, int64_t e);
-luo_status gpu_run_grouped(luo_rank *r, const gpu_op *op, int32_t task);
+int64_t gpu_expert_rows(const luo_expert_rows *rows, const float *counts, int64_t e);
+luo_status gpu_run_grouped(luo_rank *rank, const gpu_op *op, int32_t task);
 /* Products of all numbers of rows that can come run once, at the end of binding: code that is
  * loaded while steps run can wait for kernels of NCCL that wait for peers. Their memory is there,
  * no step runs. */
-luo_status gpu_moe_warm(luo_job *j, const luo_programs *set, luo_err *err);
+luo_status gpu_moe_warm(luo_job *job, const luo_programs *set, luo_err *err);
 #endif

@@ -20,9 +20,9 @@ typedef struct trader { /* one step of one exchange */
 
 /* ---- how many and where, in rows ---- */
 
-static inline int64_t experts_of(const luo_bound_trade *t, int32_t rank)
+static inline int64_t experts_of(const luo_bound_trade *trade, int32_t rank)
 {
-    return t->expert[rank + 1] - t->expert[rank];
+    return trade->expert[rank + 1] - trade->expert[rank];
 }
 
 /* Blocks of a sender for a rank. */
@@ -39,18 +39,18 @@ static inline int64_t home_rows(const trader *x, int32_t rank, int64_t block)
 
 static inline int64_t rows_there(const trader *x, int32_t sender, int64_t block)
 {
-    const luo_bound_trade *t = x->t;
-    const int64_t here = experts_of(t, t->rank);
-    if (t->counts) return here;
-    return (int64_t)x->there[sender * t->each * here + block];
+    const luo_bound_trade *trade = x->t;
+    const int64_t here = experts_of(trade, trade->rank);
+    if (trade->counts) return here;
+    return (int64_t)x->there[sender * trade->each * here + block];
 }
 
 /* First row of a sender's block among those here; counts lie by sender. */
 static inline int64_t place_there(const trader *x, int32_t sender, int64_t block)
 {
-    const luo_bound_trade *t = x->t;
-    if (t->counts) return sender * t->each * experts_of(t, t->rank);
-    return x->r->job->moe->start[block * t->n + sender];
+    const luo_bound_trade *trade = x->t;
+    if (trade->counts) return sender * trade->each * experts_of(trade, trade->rank);
+    return x->r->job->moe->start[block * trade->n + sender];
 }
 
 static inline char *row_at(const trader *x, char *at, int64_t row)
@@ -80,8 +80,8 @@ static inline luo_status keep(const trader *x, const char *from, char *to, int64
 luo_status gpu_list_led(trader *x);
 /* Of a leader, in rows: most that a run has, and whether what is there fits. Counts that it keeps
  * of all that goes through it. */
-int64_t gpu_led_room(const luo_bound_trade *t, bool arrives);
+int64_t gpu_led_room(const luo_bound_trade *trade, bool arrives);
 bool gpu_led_fits(const trader *x);
-int64_t gpu_led_counts(const luo_bound_trade *t);
-int64_t gpu_led_messages(const luo_bound_trade *t);
+int64_t gpu_led_counts(const luo_bound_trade *trade);
+int64_t gpu_led_messages(const luo_bound_trade *trade);
 #endif

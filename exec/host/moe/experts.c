@@ -175,12 +175,12 @@ void host_run_token_gate_dx(luo_rank *rank, const luo_bound_op *op, int32_t task
 
 /* ---- what experts compute ---- */
 
-static int64_t rows_of(const luo_rank *rank, const luo_expert_rows *x, const void *counts,
+static int64_t rows_of(const luo_rank *rank, const luo_expert_rows *rows, const void *counts,
                        int64_t e)
 {
     double n = 0;
-    for (int64_t s = 0; s < x->sources; s++) {
-        const int64_t at = s * x->experts + e;
+    for (int64_t s = 0; s < rows->sources; s++) {
+        const int64_t at = s * rows->experts + e;
         n += rank->x->k->elem == sizeof(float) ? (double)((const float *)counts)[at]
                                                : ((const double *)counts)[at];
     }
@@ -188,21 +188,23 @@ static int64_t rows_of(const luo_rank *rank, const luo_expert_rows *x, const voi
 }
 
 /* Products of one weight of all experts. */
-static void products(luo_rank *rank, const luo_bound_op *op, const luo_product *p, int32_t task)
+static void products(luo_rank *rank, const luo_bound_op *op, const luo_product *product,
+                     int32_t task)
 {
-    const luo_kernels *k = rank->x->k;
+    const luo_kernels *kernels = rank->x->k;
     const void *counts = host_buf(rank, op->experts->counts, task);
-    const int64_t elem = (int64_t)k->elem;
-    const bool add = p->add || host_adds(rank, p->c);
-    const char *a = host_buf(rank, p->a, task), *b = host_buf(rank, p->b, task);
-    char *c = host_buf(rank, p->c, task);
+    const int64_t elem = (int64_t)kernels->elem;
+    const bool add = product->add || host_adds(rank, product->c);
+    const char *a = host_buf(rank, product->a, task), *b = host_buf(rank, product->b, task);
+    char *c = host_buf(rank, product->c, task);
     for (int64_t e = 0; e < op->experts->experts; e++) {
         const int64_t n = rows_of(rank, op->experts, counts, e);
-        k->gemm(p->ta, p->tb, p->ta ? p->m : n, p->n, p->ta ? n : p->k, a, p->lda, b, p->ldb, add,
-                c, p->ldc);
-        a += n * p->lda * elem;
-        b += (p->ta ? n * p->ldb : p->n * p->k) * elem;
-        c += (p->ta ? p->m : n) * p->ldc * elem;
+        kernels->gemm(product->ta, product->tb, product->ta ? product->m : n, product->n,
+                      product->ta ? n : product->k, a, product->lda, b, product->ldb, add, c,
+                      product->ldc);
+        a += n * product->lda * elem;
+        b += (product->ta ? n * product->ldb : product->n * product->k) * elem;
+        c += (product->ta ? product->m : n) * product->ldc * elem;
     }
 }
 

@@ -23,15 +23,15 @@ struct host_led {        /* elements */
 /* ---- memory ---- */
 
 /* All devices' rows, were all for experts of this node. */
-static int64_t most_of_node(const luo_bound_trade *t)
+static int64_t most_of_node(const luo_bound_trade *trade)
 {
-    return t->n * (t->counts ? t->expert[t->n] : t->own);
+    return trade->n * (trade->counts ? trade->expert[trade->n] : trade->own);
 }
 
 static luo_status open_led(luo_job *job, host_comm *comm, luo_err *err)
 {
-    const luo_bound_trade *t = comm->b->trade;
-    const int64_t table = (int64_t)t->per_node * t->n;
+    const luo_bound_trade *trade = comm->b->trade;
+    const int64_t table = (int64_t)trade->per_node * trade->n;
     struct host_led *led = comm->led = LUO_NEW(job->arena, struct host_led);
     if (!led) return luo_err_nomem(err);
     led->before = LUO_NEW_N(job->arena, int, table);
@@ -39,37 +39,38 @@ static luo_status open_led(luo_job *job, host_comm *comm, luo_err *err)
     led->told = LUO_NEW_N(job->arena, int, 2 * table);
     led->sums = LUO_NEW_N(job->arena, int, table);
     led->starts = LUO_NEW_N(job->arena, int, table);
-    led->req = LUO_NEW_N(job->arena, MPI_Request, t->per_node);
+    led->req = LUO_NEW_N(job->arena, MPI_Request, trade->per_node);
     if (!led->before || !led->after || !led->told || !led->sums || !led->starts || !led->req)
         return luo_err_nomem(err);
     led->gather = comm;
-    led->room = most_of_node(t);
+    led->room = most_of_node(trade);
     return LUO_OK;
 }
 
 /* A leader needs none in the last step: it deals out of the second run. */
-static int64_t elements_of(const luo_bound_trade *t, const struct host_led *led)
+static int64_t elements_of(const luo_bound_trade *trade, const struct host_led *led)
 {
-    if (t->step == LUO_TRADE_LEADERS || (t->leads && t->step == LUO_TRADE_GATHER)) return led->room;
-    if (t->leads) return 0;
-    if (t->step == LUO_TRADE_GATHER) return t->back ? t->most : 0;
-    return t->counts ? led->room : t->back ? 0 : t->most;
+    if (trade->step == LUO_TRADE_LEADERS || (trade->leads && trade->step == LUO_TRADE_GATHER))
+        return led->room;
+    if (trade->leads) return 0;
+    if (trade->step == LUO_TRADE_GATHER) return trade->back ? trade->most : 0;
+    return trade->counts ? led->room : trade->back ? 0 : trade->most;
 }
 
 luo_status host_bind_led(luo_job *job, host_comm *comm, luo_err *err)
 {
-    const luo_bound_trade *t = comm->b->trade;
-    comm->counts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
-    comm->starts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
+    const luo_bound_trade *trade = comm->b->trade;
+    comm->counts = LUO_NEW_N(job->arena, int, 2 * (int64_t)trade->n);
+    comm->starts = LUO_NEW_N(job->arena, int, 2 * (int64_t)trade->n);
     if (!comm->counts || !comm->starts) return luo_err_nomem(err);
-    if (t->step == LUO_TRADE_GATHER) LUO_TRY(open_led(job, comm, err));
-    struct host_led *led = comm->led = job->op[t->first].comm->led;
-    if (t->step == LUO_TRADE_LEADERS) led->exchange = comm;
+    if (trade->step == LUO_TRADE_GATHER) LUO_TRY(open_led(job, comm, err));
+    struct host_led *led = comm->led = job->op[trade->first].comm->led;
+    if (trade->step == LUO_TRADE_LEADERS) led->exchange = comm;
     if (led->room > INT_MAX)
         return luo_err_set(err, LUO_E2BIG,
                            "rows of the experts of a node could be over 2^31 elements; deal the "
                            "experts to more devices, or use moe_exchange: flat.");
-    comm->send_bytes = elements_of(t, led) * (int64_t)job->x->k->elem;
+    comm->send_bytes = elements_of(trade, led) * (int64_t)job->x->k->elem;
     return LUO_OK;
 }
 
@@ -83,19 +84,21 @@ static int64_t sum_of(const int *list, int32_t n)
 }
 
 /* Counts are as many as there are experts. */
-static void fill_tables(const luo_bound_trade *t, struct host_led *led)
+static void fill_tables(const luo_bound_trade *trade, struct host_led *led)
 {
-    const int32_t first = t->rank - t->rank % t->per_node;
-    for (int32_t i = 0; i < t->per_node; i++)
-        for (int32_t r = 0; r < t->n; r++) {
-            led->before[i * t->n + r] = (int)(t->expert[r + 1] - t->expert[r]);
-            led->after[i * t->n + r] = (int)(t->expert[first + i + 1] - t->expert[first + i]);
+    const int32_t first = trade->rank - trade->rank % trade->per_node;
+    for (int32_t i = 0; i < trade->per_node; i++)
+        for (int32_t r = 0; r < trade->n; r++) {
+            led->before[i * trade->n + r] = (int)(trade->expert[r + 1] - trade->expert[r]);
+            led->after[i * trade->n + r] =
+                (int)(trade->expert[first + i + 1] - trade->expert[first + i]);
         }
 }
 
-static luo_status check_tables(luo_rank *rank, const luo_bound_trade *t, const struct host_led *led)
+static luo_status check_tables(luo_rank *rank, const luo_bound_trade *trade,
+                               const struct host_led *led)
 {
-    const int32_t n = t->per_node * t->n;
+    const int32_t n = trade->per_node * trade->n;
     if (sum_of(led->before, n) <= led->room && sum_of(led->after, n) <= led->room) return LUO_OK;
     return luo_err_set(&rank->err, LUO_EPEER,
                        "there are more rows of experts than could be: communication was given up.");
@@ -106,31 +109,31 @@ static luo_status check_tables(luo_rank *rank, const luo_bound_trade *t, const s
 static luo_status hear(luo_rank *rank, const host_pending *pending, struct host_led *led)
 {
     const host_comm *comm = pending->op->comm;
-    const luo_bound_trade *t = comm->b->trade;
-    const size_t bytes = (size_t)t->n * sizeof(int);
+    const luo_bound_trade *trade = comm->b->trade;
+    const size_t bytes = (size_t)trade->n * sizeof(int);
     led->req[0] = MPI_REQUEST_NULL;
-    for (int32_t i = 1; i < t->per_node; i++)
+    for (int32_t i = 1; i < trade->per_node; i++)
         LUO_TRY(host_mpi(&rank->err,
-                         MPI_Irecv(led->told + 2 * i * t->n, 2 * t->n, MPI_INT,
-                                   comm->b->peer[t->message[i]], host_tag_of(rank, pending),
+                         MPI_Irecv(led->told + 2 * i * trade->n, 2 * trade->n, MPI_INT,
+                                   comm->b->peer[trade->message[i]], host_tag_of(rank, pending),
                                    comm->comm, &led->req[i]),
                          "a receive"));
-    LUO_TRY(host_wait(rank->x, rank, t->per_node, led->req, &rank->err));
-    for (int32_t i = 1; i < t->per_node; i++) {
-        memcpy(led->before + i * t->n, led->told + 2 * i * t->n, bytes);
-        memcpy(led->after + i * t->n, led->told + (2 * i + 1) * t->n, bytes);
+    LUO_TRY(host_wait(rank->x, rank, trade->per_node, led->req, &rank->err));
+    for (int32_t i = 1; i < trade->per_node; i++) {
+        memcpy(led->before + i * trade->n, led->told + 2 * i * trade->n, bytes);
+        memcpy(led->after + i * trade->n, led->told + (2 * i + 1) * trade->n, bytes);
     }
-    return check_tables(rank, t, led);
+    return check_tables(rank, trade, led);
 }
 
 static luo_status tell(luo_rank *rank, const host_pending *pending, struct host_led *led)
 {
     const host_comm *comm = pending->op->comm;
-    const luo_bound_trade *t = comm->b->trade;
-    memcpy(led->told, led->before, (size_t)t->n * sizeof(int));
-    memcpy(led->told + t->n, led->after, (size_t)t->n * sizeof(int));
+    const luo_bound_trade *trade = comm->b->trade;
+    memcpy(led->told, led->before, (size_t)trade->n * sizeof(int));
+    memcpy(led->told + trade->n, led->after, (size_t)trade->n * sizeof(int));
     LUO_TRY(host_mpi(&rank->err,
-                     MPI_Isend(led->told, 2 * t->n, MPI_INT, comm->b->peer[0],
+                     MPI_Isend(led->told, 2 * trade->n, MPI_INT, comm->b->peer[0],
                                host_tag_of(rank, pending), comm->comm, led->req),
                      "a send"));
     return host_wait(rank->x, rank, 1, led->req, &rank->err);
@@ -138,15 +141,15 @@ static luo_status tell(luo_rank *rank, const host_pending *pending, struct host_
 
 static luo_status count(luo_rank *rank, const host_pending *pending, struct host_led *led)
 {
-    const luo_bound_trade *t = pending->op->comm->b->trade;
-    if (t->counts && t->leads) {
-        fill_tables(t, led);
+    const luo_bound_trade *trade = pending->op->comm->b->trade;
+    if (trade->counts && trade->leads) {
+        fill_tables(trade, led);
         return LUO_OK;
     }
-    host_count_rows(rank, t, pending->task, t->back ? led->after : led->before,
-                    t->back ? led->before : led->after);
-    if (t->counts) return LUO_OK;
-    return t->leads ? hear(rank, pending, led) : tell(rank, pending, led);
+    host_count_rows(rank, trade, pending->task, trade->back ? led->after : led->before,
+                    trade->back ? led->before : led->after);
+    if (trade->counts) return LUO_OK;
+    return trade->leads ? hear(rank, pending, led) : tell(rank, pending, led);
 }
 
 /* ---- messages inside the node ---- */
@@ -171,9 +174,9 @@ static luo_status begin_message(luo_rank *rank, host_pending *pending, int32_t i
 static luo_status begin_node(luo_rank *rank, host_pending *pending, bool send, char *run,
                              const int *table)
 {
-    const luo_bound_trade *t = pending->op->comm->b->trade;
-    for (int32_t i = 0; i < t->per_node; i++) {
-        const int64_t elements = sum_of(table + i * t->n, t->n);
+    const luo_bound_trade *trade = pending->op->comm->b->trade;
+    for (int32_t i = 0; i < trade->per_node; i++) {
+        const int64_t elements = sum_of(table + i * trade->n, trade->n);
         if (i > 0) LUO_TRY(begin_message(rank, pending, i, send, run, elements));
         run += (size_t)elements * rank->x->k->elem;
     }
@@ -183,50 +186,50 @@ static luo_status begin_node(luo_rank *rank, host_pending *pending, bool send, c
 luo_status host_begin_gather(luo_rank *rank, host_pending *pending)
 {
     host_comm *comm = pending->op->comm;
-    const luo_bound_trade *t = comm->b->trade;
+    const luo_bound_trade *trade = comm->b->trade;
     struct host_led *led = comm->led;
-    char *from = host_buf(rank, t->from, pending->task);
+    char *from = host_buf(rank, trade->from, pending->task);
     for (int i = 0; i < comm->nreq; i++) pending->req[i] = MPI_REQUEST_NULL;
     LUO_TRY(count(rank, pending, led));
-    const int64_t own = sum_of(led->before, t->n);
-    if (t->back)
-        host_reorder_rows(rank, t, pending->task, comm->message, from);
-    else if (t->leads)
+    const int64_t own = sum_of(led->before, trade->n);
+    if (trade->back)
+        host_reorder_rows(rank, trade, pending->task, comm->message, from);
+    else if (trade->leads)
         memcpy(comm->message, from, (size_t)own * rank->x->k->elem);
-    if (t->leads) return begin_node(rank, pending, false, comm->message, led->before);
-    return begin_message(rank, pending, 0, true, t->back ? comm->message : from, own);
+    if (trade->leads) return begin_node(rank, pending, false, comm->message, led->before);
+    return begin_message(rank, pending, 0, true, trade->back ? comm->message : from, own);
 }
 
 /* ---- among leaders ---- */
 
 /* Sums of a table over the ranks of every node: [place][node]. */
-static void sum_nodes(const luo_bound_trade *t, const int *table, int *sums)
+static void sum_nodes(const luo_bound_trade *trade, const int *table, int *sums)
 {
-    for (int32_t i = 0; i < t->per_node; i++)
-        for (int32_t b = 0; b < t->nodes; b++)
-            sums[i * t->nodes + b] =
-                (int)sum_of(table + i * t->n + b * t->per_node, t->per_node);
+    for (int32_t i = 0; i < trade->per_node; i++)
+        for (int32_t b = 0; b < trade->nodes; b++)
+            sums[i * trade->nodes + b] =
+                (int)sum_of(table + i * trade->n + b * trade->per_node, trade->per_node);
 }
 
-static void sum_places(const luo_bound_trade *t, const int *sums, int *by_node)
+static void sum_places(const luo_bound_trade *trade, const int *sums, int *by_node)
 {
-    for (int32_t b = 0; b < t->nodes; b++) by_node[b] = 0;
-    for (int32_t i = 0; i < t->per_node; i++)
-        for (int32_t b = 0; b < t->nodes; b++) by_node[b] += sums[i * t->nodes + b];
+    for (int32_t b = 0; b < trade->nodes; b++) by_node[b] = 0;
+    for (int32_t i = 0; i < trade->per_node; i++)
+        for (int32_t b = 0; b < trade->nodes; b++) by_node[b] += sums[i * trade->nodes + b];
 }
 
 luo_status host_begin_leaders(luo_rank *rank, host_pending *pending)
 {
     host_comm *comm = pending->op->comm;
-    const luo_bound_trade *t = comm->b->trade;
+    const luo_bound_trade *trade = comm->b->trade;
     struct host_led *led = comm->led;
-    sum_nodes(t, led->after, led->sums);
-    sum_places(t, led->sums, comm->counts + t->nodes);
-    sum_nodes(t, led->before, led->sums);
-    sum_places(t, led->sums, comm->counts);
-    host_transpose_rows(rank->x->k->elem, led->sums, t->per_node, t->nodes, led->starts,
+    sum_nodes(trade, led->after, led->sums);
+    sum_places(trade, led->sums, comm->counts + trade->nodes);
+    sum_nodes(trade, led->before, led->sums);
+    sum_places(trade, led->sums, comm->counts);
+    host_transpose_rows(rank->x->k->elem, led->sums, trade->per_node, trade->nodes, led->starts,
                         led->gather->message, comm->message);
-    return host_exchange_rows(rank, pending, t->nodes, comm->message, led->gather->message);
+    return host_exchange_rows(rank, pending, trade->nodes, comm->message, led->gather->message);
 }
 
 /* ---- out of leaders ---- */
@@ -234,15 +237,15 @@ luo_status host_begin_leaders(luo_rank *rank, host_pending *pending)
 luo_status host_begin_scatter(luo_rank *rank, host_pending *pending)
 {
     host_comm *comm = pending->op->comm;
-    const luo_bound_trade *t = comm->b->trade;
+    const luo_bound_trade *trade = comm->b->trade;
     struct host_led *led = comm->led;
     for (int i = 0; i < comm->nreq; i++) pending->req[i] = MPI_REQUEST_NULL;
-    if (!t->leads)
+    if (!trade->leads)
         return begin_message(rank, pending, 0, false,
-                             t->back ? host_buf(rank, t->to, pending->task) : comm->message,
-                             sum_of(led->after, t->n));
-    host_transpose_counts(led->after, t->per_node, t->n, led->sums);
-    host_transpose_rows(rank->x->k->elem, led->sums, t->n, t->per_node, led->starts,
+                             trade->back ? host_buf(rank, trade->to, pending->task) : comm->message,
+                             sum_of(led->after, trade->n));
+    host_transpose_counts(led->after, trade->per_node, trade->n, led->sums);
+    host_transpose_rows(rank->x->k->elem, led->sums, trade->n, trade->per_node, led->starts,
                         led->gather->message, led->exchange->message);
     return begin_node(rank, pending, true, led->exchange->message, led->after);
 }
@@ -250,13 +253,13 @@ luo_status host_begin_scatter(luo_rank *rank, host_pending *pending)
 void host_scatter_arrived(luo_rank *rank, const host_pending *pending)
 {
     const host_comm *comm = pending->op->comm;
-    const luo_bound_trade *t = comm->b->trade;
-    char *from = t->leads ? comm->led->exchange->message : comm->message;
-    char *to = host_buf(rank, t->to, pending->task);
-    if (t->counts)
-        host_place_counts(rank, t, pending->task, from);
-    else if (!t->back)
-        host_reorder_rows(rank, t, pending->task, from, to);
-    else if (t->leads)
-        memcpy(to, from, (size_t)sum_of(comm->led->after, t->n) * rank->x->k->elem);
+    const luo_bound_trade *trade = comm->b->trade;
+    char *from = trade->leads ? comm->led->exchange->message : comm->message;
+    char *to = host_buf(rank, trade->to, pending->task);
+    if (trade->counts)
+        host_place_counts(rank, trade, pending->task, from);
+    else if (!trade->back)
+        host_reorder_rows(rank, trade, pending->task, from, to);
+    else if (trade->leads)
+        memcpy(to, from, (size_t)sum_of(comm->led->after, trade->n) * rank->x->k->elem);
 }
