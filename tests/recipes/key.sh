@@ -10,8 +10,8 @@ X
     LUO_DOC_FLOAT_OR("latency_us", storage_yaml, latency, "0", LATENCY, "until the first byte"),
 X
         sed -i 's/^    double read, write;/    double read, write, latency;/' core/io/read/read_cluster.c &&
-        insert after core/io/read/read_cluster.c 'cluster->storage_write_bytes_per_s = y->storage.write' <<'X' &&
-    cluster->storage_latency_s = y->storage.latency * 1e-6;
+        insert after core/io/read/read_cluster.c 'cluster->storage_write_bytes_per_s = yaml->storage.write' <<'X' &&
+    cluster->storage_latency_s = yaml->storage.latency * 1e-6;
 X
         insert after "$own" '    double t = sc->checkpoint.target == LUO_TARGET_STORAGE' <<'X' &&
     if (t > 0) t += cluster->storage_latency_s;

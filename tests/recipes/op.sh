@@ -57,9 +57,9 @@ X
     insert after tests/exec/check_gradients.c '    ROW(add, LUO_OP_ADD),' <<'X' &&
     ROW(twice, LUO_OP_TWICE),
 X
-    insert after core/graph/build.c '    x = luo_build_reshard(b, "head.in", x, LUO_FORM_X);' <<'X'
-    if (strcmp(b->m->name, "tiny-twice") == 0)
-        x = luo_build_op1(b, LUO_OP_TWICE, "head.twice", "th", 1, &x);
+    insert after core/graph/build.c '    x = luo_build_reshard(builder, "head.in", x, LUO_FORM_X);' <<'X'
+    if (strcmp(builder->m->name, "tiny-twice") == 0)
+        x = luo_build_op1(builder, LUO_OP_TWICE, "head.twice", "th", 1, &x);
 X
 }
 show() { # deduced, differentiated, its gradient measured, costed, and run; all others as they were

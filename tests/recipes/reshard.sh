@@ -34,12 +34,13 @@ static luo_status emit_collect(luo_build *build, const luo_side *s, int32_t to, 
 }
 
 X
-        insert after core/hspmd/resolve_move.c 'm.kind = works ? LUO_MEMBER_ALLGATHER : LUO_MEMBER_BSR;' <<'X' &&
+        insert after core/hspmd/resolve_move.c 'movement.kind = works ? LUO_MEMBER_ALLGATHER : LUO_MEMBER_BSR;' <<'X' &&
         if (!works) LUO_TRY(find_collect(build, s, d, &works));
-        if (works && m.kind == LUO_MEMBER_BSR) m.kind = LUO_MEMBER_COLLECT;
+        if (works && movement.kind == LUO_MEMBER_BSR) movement.kind = LUO_MEMBER_COLLECT;
 X
         insert before core/hspmd/resolve_move.c '    case LUO_MEMBER_BSR:' <<'X' &&
-    case LUO_MEMBER_COLLECT: return emit_collect(build, m->s, m->d->h.at[0].dev, step);
+    case LUO_MEMBER_COLLECT:
+        return emit_collect(build, movement->s, movement->d->h.at[0].dev, step);
 X
         sed -i 's/^pieces, each equally often), else `bsr`/pieces, each equally often), `collect` (onto one device), else `bsr`/' docs/annotations.md &&
         insert before tests/unit/check_resolve.c '{"[0,1]{0:2}", "[0,1]{1:2}", "0x4", -1, LUO_OK, "identity"' <<'X' &&

@@ -1,7 +1,7 @@
 /* check_nomem_run.c: what a simulated run does when there is no memory: each allocation of the
  * driver, of its policy and of the simulator's processes is refused once, and the answer is
  * LUO_ENOMEM or, where the memory was not needed, what it is with all memory. */
-#define NOMEM_DEEP 2 /* the planners have jobs of their own in check_nomem.c; each of 2,500 runs takes 50 ms */
+#define NOMEM_DEEP 2 /* planners have jobs of their own in check_nomem.c; a run takes 50 ms */
 #include "sim/sim.h"
 #include "tests/driver_fixture.h"
 #include "tests/nomem.h"
